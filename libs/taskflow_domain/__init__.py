@@ -3,6 +3,14 @@
 Every name here can be imported from `taskflow_domain` itself; the modules are how the rules are sorted.
 """
 
+from taskflow_domain.dependencies import (
+    CycleDetectionResult,
+    DependencyStatus,
+    check_dependencies,
+    detect_cycle,
+    propagate_completion,
+    propagate_failure,
+)
 from taskflow_domain.ids import MAX_PARTITIONS, IdFactory, canonical_id, derived_id, partition_of
 from taskflow_domain.models import (
     DEFAULT_PRIORITY,
@@ -78,7 +86,9 @@ __all__ = [
     "AttemptCount",
     "BackoffStrategy",
     "BaseDelaySeconds",
+    "CycleDetectionResult",
     "Dependencies",
+    "DependencyStatus",
     "IdFactory",
     "Job",
     "JobId",
@@ -94,8 +104,10 @@ __all__ = [
     "UtcTime",
     "calculate_retry_delay",
     "canonical_id",
+    "check_dependencies",
     "datetime_of_ms",
     "derived_id",
+    "detect_cycle",
     "iso_of_ms",
     "ms_of_datetime",
     "ms_of_iso",
@@ -103,6 +115,8 @@ __all__ = [
     "partition_of",
     "payload_bytes",
     "priority_of_order",
+    "propagate_completion",
+    "propagate_failure",
     "score",
     "select_next_jobs",
     "should_retry",
