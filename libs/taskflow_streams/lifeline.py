@@ -1,8 +1,8 @@
 """Child processes that cannot outlive the one that started them, not even when it is killed with SIGKILL.
 
 On Linux the kernel does it: the child asks for SIGKILL at its parent's death.  The kernel means the *thread*
-that forked, so this way is taken on the main thread alone.  Everywhere else a guard, a tiny process of its own,
-holds the reading end of a pipe and kills the child when the writing end closes.
+that forked, so this way is taken on the main thread alone.  Everywhere else a guard, a tiny process of its
+own, holds the reading end of a pipe and kills the child when the writing end closes.
 """
 
 import ctypes
