@@ -5,6 +5,7 @@ surrogates, NUL characters, keys that are no strings, and nesting that overflows
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 PAYLOAD_MAX_BYTES: Final = 65_536
@@ -29,8 +30,10 @@ def payload_bytes(value: object, max_bytes: int = PAYLOAD_MAX_BYTES) -> bytes:
         raise ValueError("a payload cannot hold half a surrogate pair") from None
     except TypeError as error:
         raise ValueError(f"a payload holds JSON values only: {error}") from None
-    except ValueError as error:
-        raise ValueError(f"a payload cannot hold this number: {error}") from None
+    except ValueError:
+        raise ValueError(
+            "a payload cannot hold NaN, an infinity or a number of thousands of digits"
+        ) from None
     if len(encoded) > max_bytes:
         raise _too_large(max_bytes)
     return encoded
@@ -44,24 +47,30 @@ def _inspect(value: object, max_bytes: int) -> None:
     level, seen = [value], 1
     for _ in range(PAYLOAD_MAX_DEPTH + 1):
         below: list[object] = []
+        containers = False
         for node in level:
             if isinstance(node, str):
                 _refuse_nul(node)
-            elif isinstance(node, dict):
-                for key in node:
-                    if not isinstance(key, str):
-                        raise ValueError(f"a payload's keys are strings, not {key!r}")
-                    _refuse_nul(key)
-                below.extend(node.values())
-            elif isinstance(node, list | tuple):
-                below.extend(node)
-        if not below:
+            elif isinstance(node, dict | list | tuple):
+                containers = True
+                below.extend(_children(node))
+        if not containers:
             return
         seen += len(below)
         if seen > max_bytes:
             raise _too_large(max_bytes)
         level = below
     raise ValueError(f"a payload may be nested {PAYLOAD_MAX_DEPTH} levels deep, no more")
+
+
+def _children(container: dict[object, object] | Sequence[object]) -> Iterable[object]:
+    if not isinstance(container, dict):
+        return container
+    for key in container:
+        if not isinstance(key, str):
+            raise ValueError(f"a payload's keys are strings, not {key!r}")
+        _refuse_nul(key)
+    return container.values()
 
 
 def _refuse_nul(text: str) -> None:
