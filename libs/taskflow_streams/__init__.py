@@ -1,1 +1,73 @@
+"""The only place that knows Redis: keys, scripts with one typed method each, events, logs, leases."""
 
+from taskflow_streams.errors import Full, StreamsError, Unavailable, Unfit
+from taskflow_streams.graph import Message, Resolution
+from taskflow_streams.history import Event, id_key
+from taskflow_streams.jobs import SUBMIT_BATCH, Change, UnknownDependency
+from taskflow_streams.leases import BATCH, Order, Pool, Token
+from taskflow_streams.logs import LogChunk
+from taskflow_streams.queues import QueueRecord
+from taskflow_streams.records import (
+    Canceled,
+    Deleted,
+    Ending,
+    Failure,
+    How,
+    JobRecord,
+    Lease,
+    NewJob,
+    Renewed,
+    Reported,
+    Spec,
+    Submitted,
+    Updated,
+    pack_retry,
+    pack_spec,
+    unpack_spec,
+)
+from taskflow_streams.search import Page, Place, Query
+from taskflow_streams.store import Claim, Partition, Store
+from taskflow_streams.workers import WorkerRecord
+
+__all__ = [
+    "BATCH",
+    "SUBMIT_BATCH",
+    "Canceled",
+    "Change",
+    "Claim",
+    "Deleted",
+    "Ending",
+    "Event",
+    "Failure",
+    "Full",
+    "How",
+    "JobRecord",
+    "Lease",
+    "LogChunk",
+    "Message",
+    "NewJob",
+    "Order",
+    "Page",
+    "Partition",
+    "Place",
+    "Pool",
+    "Query",
+    "QueueRecord",
+    "Renewed",
+    "Reported",
+    "Resolution",
+    "Spec",
+    "Store",
+    "StreamsError",
+    "Submitted",
+    "Token",
+    "Unavailable",
+    "Unfit",
+    "UnknownDependency",
+    "Updated",
+    "WorkerRecord",
+    "id_key",
+    "pack_retry",
+    "pack_spec",
+    "unpack_spec",
+]

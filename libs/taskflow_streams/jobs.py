@@ -1,0 +1,146 @@
+"""Submit, read, change, cancel and delete jobs of one partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from taskflow_domain import detect_cycle, partition_of
+from taskflow_streams.connection import Client
+from taskflow_streams.errors import translated
+from taskflow_streams.keys import Keys
+from taskflow_streams.records import (
+    Canceled,
+    Deleted,
+    JobRecord,
+    NewJob,
+    Submitted,
+    Updated,
+    pack_retry,
+    read_record,
+)
+from taskflow_streams.scripts import Scripts
+
+SUBMIT_BATCH = 1000  # an all-or-nothing batch is one script; Redis serves nobody else for its 20 ms
+ANCESTRY_CHUNK = 2000
+
+
+class UnknownDependency(ValueError):
+    """A job names a dependency that does not exist."""
+
+    def __init__(self, job_id: str, dependency: str) -> None:
+        super().__init__(f"dependency {dependency} does not exist")
+        self.job_id = job_id
+        self.dependency = dependency
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What an update sets.  Fields not in `set` stay; those in `clear` are removed."""
+
+    set: dict[str, Any] = field(default_factory=dict)
+    clear: tuple[str, ...] = ()
+    spec: bytes | None = None
+    dependencies: tuple[str, ...] | None = None  # all of them, if they change
+
+
+class Jobs:
+    """The jobs of one partition."""
+
+    def __init__(self, redis: Client, keys: Keys, scripts: Scripts, partition: int, claim_ttl_ms: int) -> None:
+        self._redis = redis
+        self._keys = keys
+        self._scripts = scripts
+        self._partition = partition
+        self._claim_ttl_ms = claim_ttl_ms
+
+    async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
+        """Accept all jobs or, when one names an unknown dependency of this partition, none.
+
+        Safe to repeat.  At most SUBMIT_BATCH; dependencies of other partitions are known to exist.
+        """
+        if len(jobs) > SUBMIT_BATCH:
+            raise ValueError(f"at most {SUBMIT_BATCH} jobs in one batch, not {len(jobs)}")
+        reply = await self._scripts.run("submit", [self._pack(job) for job in jobs])
+        if reply[0] == b"unknown":
+            raise UnknownDependency(reply[1].decode(), reply[2].decode())
+        return [Submitted(word.decode()) for word in reply[1]]
+
+    def _pack(self, job: NewJob) -> dict[str, Any]:
+        packed: dict[str, Any] = {
+            "id": job.id,
+            "queue": job.queue,
+            "order": job.order,
+            "handler": job.handler,
+            "retry": pack_retry(job.retry),
+            "spec": job.spec(),
+        }
+        if job.dependencies:
+            here = [dep for dep in job.dependencies if partition_of(dep) == self._partition]
+            elsewhere = [dep for dep in job.dependencies if partition_of(dep) != self._partition]
+            if here:
+                packed["dependencies"] = here
+            if elsewhere:
+                packed["elsewhere"] = elsewhere
+        for name, value in (
+            ("timeout", job.timeout_ms),
+            ("due", job.due_ms),
+            ("delay", job.delay_ms),
+            ("expires", job.expires_ms),
+            ("ttl", job.ttl_ms),
+            ("owner", job.owner),
+            ("run", job.run_id),
+            ("retry_of", job.retry_of),
+            ("key", job.has_key or None),
+        ):
+            if value is not None:
+                packed[name] = value
+        return packed
+
+    async def get(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
+        """The records of these jobs, always current; None for what does not exist."""
+        with translated():
+            async with self._redis.pipeline(transaction=True) as pipe:
+                for job_id in job_ids:
+                    pipe.hgetall(self._keys("job", job_id))
+                    pipe.get(self._keys("spec", job_id))
+                    pipe.get(self._keys("result", job_id))
+                rows = await pipe.execute()
+        return [
+            read_record(job_id, rows[3 * i], rows[3 * i + 1], rows[3 * i + 2]) if rows[3 * i] else None
+            for i, job_id in enumerate(job_ids)
+        ]
+
+    async def find_cycle(self, job_id: str, dependencies: Sequence[str]) -> tuple[list[str], int]:
+        """The cycle that these dependencies would close (empty: none), and the graph's version it holds for."""
+        edges: dict[str, list[str]] = {}
+        version: int | None = None
+        start = list(dependencies) or [job_id]
+        while start:
+            reply = await self._scripts.run("ancestry", {"start": start, "limit": ANCESTRY_CHUNK})
+            version = reply[2] if version is None else min(version, reply[2])
+            for node, needs in reply[0]:
+                edges[node.decode()] = [need.decode() for need in needs]
+            start = [node.decode() for node in reply[1] if node.decode() not in edges]
+        return detect_cycle(job_id, list(dependencies), edges).cycle_path, version or 0
+
+    async def update(self, job_id: str, version: int, change: Change, graph_version: int = 0) -> tuple[Updated, str]:
+        """Apply a change computed from `version` of the record; the second part names an unknown dependency."""
+        args: dict[str, Any] = {"id": job_id, "ver": version, "set": change.set, "clear": list(change.clear)}
+        if change.spec is not None:
+            args["spec"] = change.spec
+        if change.dependencies is not None:
+            args["dependencies"] = list(change.dependencies)
+            args["depver"] = graph_version
+        reply = await self._scripts.run("update", args)
+        return Updated(reply[0].decode()), reply[1].decode() if len(reply) > 1 else ""
+
+    async def cancel(self, job_ids: Iterable[str]) -> list[Canceled]:
+        """End what has not started, and order the holders of the others to stop."""
+        return [Canceled(word.decode()) for word in await self._scripts.run("cancel", list(job_ids))]
+
+    async def delete(self, job_id: str) -> Deleted:
+        """Remove one job at once; a running one is fenced off and its worker told to kill it."""
+        reply = await self._scripts.run("delete", {"id": job_id, "keep_key_ms": self._claim_ttl_ms})
+        return Deleted(reply.decode())

@@ -1,0 +1,223 @@
+-- _prelude.lua: what all scripts share.  The loader puts it, and the key table K, in front of each script.
+--
+-- KEYS  1 meta    hash    always exists; its name gives the partition's prefix
+-- ARGV  1 now_ms  the server's clock if empty (tests pass a time of their own)
+--       2 args    msgpack; what it holds is said at the head of each script
+--
+-- Replies are msgpack too.  A script checks everything before its first write: there is no rollback.
+
+local args = cmsgpack.unpack(ARGV[2])
+local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+local EPOCH_2020_MS = 1577836800000
+local ORDER_UNIT = 4398046511104 -- 2^42 ms: more than any time, so that order always comes first
+local TRAIL = 100                -- ids of its own events that a job keeps; older ones are overwritten
+local TERMINAL = { COMPLETED = true, FAILED = true, BLOCKED = true, CANCELED = true, EXPIRED = true }
+local FIELDS = { 'state', 'queue', 'order', 'handler', 'attempt', 'fence', 'worker', 'entry', 'created', 'due', 'expires',
+  'n', 'cancel', 'waited', 'needs', 'retry', 'size', 'logged', 'owner', 'ver', 'run', 'key', 'far' }
+local GROUP = 'workers'
+
+-- Long numbers never pass through tostring, which would cut them.
+local function int(number) return string.format('%.0f', number) end
+local NOW = int(now)
+
+local function load_job(id)
+  local values = redis.call('HMGET', K.job .. id, unpack(FIELDS))
+  if not values[1] then return nil end
+  local job = {}
+  for i = 1, #FIELDS do
+    if values[i] then job[FIELDS[i]] = values[i] end
+  end
+  job.attempt, job.fence, job.n = tonumber(job.attempt), tonumber(job.fence), tonumber(job.n)
+  return job
+end
+
+-- Records one transition: the event first, for its id goes into the record.  `set` holds further fields of the record.
+local function transition(id, job, to, kind, set, more)
+  local event = redis.call('XADD', K.events, '*', 'type', kind, 'job', id, 'at', NOW, 'from', job.state or '', 'to', to,
+    'attempt', job.attempt, 'fence', job.fence, 'worker', job.worker or '', 'queue', job.queue, 'order', job.order,
+    'created', job.created, 'owner', job.owner or '', 'more', more and cmsgpack.pack(more) or '')
+  if to == '' then return end
+  job.n = job.n + 1
+  job.state = to
+  redis.call('HSET', K.job .. id, 'state', to, 'updated', NOW, 'n', job.n, 'e' .. ((job.n - 1) % TRAIL + 1), event,
+    unpack(set or {}))
+end
+
+-- Queues and lanes ----------------------------------------------------------------------------------------------------
+
+local known = {}
+local function ensure_queue(queue)
+  if known[queue] then return end
+  known[queue] = true
+  if redis.call('SADD', K.queues, queue) == 1 then
+    redis.pcall('XGROUP', 'CREATE', K.work .. queue, GROUP, '$', 'MKSTREAM')
+  end
+end
+
+local function lane_of(job) return K.ready .. job.queue .. ':' .. job.handler end
+
+local touched, due_changed, endings = {}, false, {}
+
+-- Puts a READY job where it waits: in its lane, or among the delayed until it is due.
+local function place(id, job)
+  if job.due and tonumber(job.due) > now then
+    redis.call('ZADD', K.delayed, job.due, id)
+    due_changed = due_changed or redis.call('ZRANGE', K.delayed, 0, 0)[1] == id
+    return
+  end
+  ensure_queue(job.queue)
+  redis.call('ZADD', lane_of(job), job.order * ORDER_UNIT + (job.created - EPOCH_2020_MS), id)
+  touched[job.queue] = touched[job.queue] or {}
+  touched[job.queue][job.handler] = true
+end
+
+local function close_lane_if_empty(queue, handler)
+  if redis.call('EXISTS', K.ready .. queue .. ':' .. handler) == 0 then
+    redis.call('SREM', K.lanes .. queue, handler)
+    redis.call('SREM', K.laned .. handler, queue)
+  end
+end
+
+local function unplace(id, job)
+  if redis.call('ZREM', K.delayed, id) == 0 then
+    redis.call('ZREM', lane_of(job), id)
+    close_lane_if_empty(job.queue, job.handler)
+  end
+end
+
+local pool_wants -- pool -> its queues, read once per script
+local function ring(queue, handler)
+  if not pool_wants then
+    local rows = redis.call('HGETALL', K.pools)
+    pool_wants = {}
+    for i = 1, #rows, 2 do pool_wants[rows[i]] = rows[i + 1] end
+  end
+  for pool, wants in pairs(pool_wants) do
+    if (wants == '*' or string.find(wants, ',' .. queue .. ',', 1, true))
+        and redis.call('SISMEMBER', K.skills .. pool, handler) == 1 then
+      redis.call('ZADD', K.bell .. pool, 0, 'ring')
+    end
+  end
+end
+
+-- A queue that becomes active starts at the present virtual time: idleness earns no credit.
+local function activate(queue)
+  if redis.call('ZSCORE', K.active, queue) then return end
+  local clock = tonumber(redis.call('HGET', K.meta, 'vclock') or 0)
+  local last = tonumber(redis.call('HGET', K.queue .. queue, 'vtime') or 0)
+  redis.call('ZADD', K.active, math.max(clock, last), queue)
+end
+
+local function wake_lane(queue, handler)
+  redis.call('SADD', K.laned .. handler, queue)
+  if redis.call('EXISTS', K.able .. handler) == 1 then
+    redis.call('SADD', K.lanes .. queue, handler)
+    activate(queue)
+    ring(queue, handler)
+  end
+end
+
+-- All that a limit, a pause or a lack of slots held back in a queue may be leasable now.
+local function wake_queue(queue)
+  local handlers = redis.call('SMEMBERS', K.lanes .. queue)
+  if #handlers > 0 then activate(queue) end
+  for _, handler in ipairs(handlers) do ring(queue, handler) end
+end
+
+-- Endings ------------------------------------------------------------------------------------------------------------
+
+local freed, stored = {}, 0
+
+local function drop_lease(job)
+  redis.call('XACK', K.work .. job.queue, GROUP, job.entry)
+  redis.call('XDEL', K.work .. job.queue, job.entry)
+  freed[job.queue] = true
+end
+
+-- `size` becomes all that the job holds, so that its removal gives back exactly what its end has added.
+local function end_job(id, job, state, kind, more, result_bytes)
+  local size = job.size + (job.logged or 0) + (result_bytes or 0)
+  transition(id, job, state, kind, { 'finished', NOW, 'size', size }, more)
+  redis.call('ZADD', K.ended, now, id)
+  if job.expires then redis.call('ZREM', K.deadlines, id) end
+  if job.waited then endings[#endings + 1] = id end
+  stored = stored + size
+end
+
+-- A job that will not run any more stops waiting for its dependencies.
+local function stop_waiting(id, job)
+  if not job.needs then return end
+  for _, dependency in ipairs(redis.call('SMEMBERS', K.waits .. id)) do
+    redis.call('SREM', K.waited .. dependency, id)
+  end
+  redis.call('DEL', K.waits .. id)
+end
+
+-- Ends a job that is not running, wherever it waits.
+local function end_waiting(id, job, state, kind, more)
+  if job.state == 'READY' then unplace(id, job) end
+  stop_waiting(id, job)
+  end_job(id, job, state, kind, more)
+end
+
+-- A worker gives back what it holds (shutdown, no handler, a lease it does not know of): that costs no attempt.
+local function give_back(id, job)
+  job.attempt = job.attempt - 1
+  transition(id, job, 'READY', 'job.released', { 'attempt', job.attempt, 'worker', '', 'entry', '' })
+  if job.expires and job.attempt == 0 then redis.call('ZADD', K.deadlines, job.expires, id) end
+  place(id, job)
+end
+
+-- Whether a report or a renewal comes from the attempt that holds the job now.
+local function holds(job, worker, fence)
+  return job and job.state == 'RUNNING' and job.fence == fence and job.worker == worker
+end
+
+local function order_worker(worker, what)
+  redis.call('ZADD', K.inbox .. worker, now, what)
+  redis.call('PEXPIRE', K.inbox .. worker, 3600000) -- a worker that never reads it is dead
+end
+
+-- Removes a job and every trace of it but its events.
+local function erase(id, job, reason, keep_key_ms)
+  if TERMINAL[job.state] then
+    redis.call('ZREM', K.ended, id)
+    stored = stored - job.size
+  elseif job.state == 'RUNNING' then
+    drop_lease(job)
+    order_worker(job.worker, 'lost:' .. id .. ':' .. job.fence)
+  elseif job.state == 'READY' then
+    unplace(id, job)
+  end
+  if job.expires then redis.call('ZREM', K.deadlines, id) end
+  if job.needs then
+    stop_waiting(id, job)
+    for _, dependency in ipairs(redis.call('SMEMBERS', K.needs .. id)) do
+      redis.call('SREM', K.deps .. dependency, id)
+      if job.far then redis.call('XADD', K.graph, '*', 'type', 'erased', 'job', id, 'dependency', dependency) end
+    end
+  end
+  transition(id, job, '', 'job.deleted', nil, { reason = reason })
+  redis.call('DEL', K.job .. id, K.spec .. id, K.result .. id, K.log .. id, K.needs .. id, K.waits .. id,
+    K.waited .. id, K.deps .. id)
+  if job.key then redis.call('SET', K.gone .. id, '1', 'PX', keep_key_ms) end
+end
+
+-- Last words of every script that may make something leasable, end a job, or change what is due first.
+local function flush()
+  for queue, handlers in pairs(touched) do
+    for handler in pairs(handlers) do wake_lane(queue, handler) end
+  end
+  for queue in pairs(freed) do
+    if redis.call('HGET', K.queue .. queue, 'max_concurrent') then wake_queue(queue) end
+  end
+  for _, id in ipairs(endings) do redis.call('XADD', K.graph, '*', 'type', 'ended', 'job', id) end
+  if due_changed then redis.call('XADD', K.graph, '*', 'type', 'due') end
+  if stored ~= 0 then redis.call('HINCRBY', K.meta, 'bytes', int(stored)) end
+  touched, freed, endings, due_changed, stored = {}, {}, {}, false, 0
+end

@@ -1,0 +1,24 @@
+#!lua flags=no-writes
+-- ancestry.lua: walks the dependencies upwards, for the cycle check.
+--
+-- args  {start = {id, …}, limit}: at most about `limit` jobs in one call
+--
+-- Replies {edges = {{id, {dependency, …}}, …}, rest = {id, …}, depver}: `rest` is where the next call goes on.
+
+local edges, queue, seen, at = {}, {}, {}, 1
+for _, id in ipairs(args.start) do queue[#queue + 1] = id; seen[id] = true end
+while at <= #queue and #edges < args.limit do
+  local id = queue[at]
+  at = at + 1
+  local needs = redis.call('SMEMBERS', K.needs .. id)
+  edges[#edges + 1] = { id, needs }
+  for _, dependency in ipairs(needs) do
+    if not seen[dependency] then
+      seen[dependency] = true
+      queue[#queue + 1] = dependency
+    end
+  end
+end
+local rest = {}
+for i = at, #queue do rest[#rest + 1] = queue[i] end
+return cmsgpack.pack({ edges, rest, tonumber(redis.call('HGET', K.meta, 'depver') or 0) })

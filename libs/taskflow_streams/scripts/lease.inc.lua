@@ -1,0 +1,146 @@
+-- lease.inc.lua: gives a worker up to `want` jobs; shared by lease.lua and report.lua.
+--
+-- take{worker, pool, queues = '*' or {{name, weight?}, …}, want} returns a list of {id, fence, attempt, queue, handler, spec,
+-- timeout, created, due}.  Not safe to repeat: after a lost reply the worker calls resync.
+
+local MAX_QUEUES = 256 -- looked at in one call, those with the lowest virtual time
+
+local function candidates(queues)
+  local found = {}
+  if queues == '*' then
+    local rows = redis.call('ZRANGE', K.active, 0, MAX_QUEUES - 1, 'WITHSCORES')
+    for i = 1, #rows, 2 do found[#found + 1] = { name = rows[i], vtime = tonumber(rows[i + 1]) } end
+  else
+    for _, queue in ipairs(queues) do
+      local vtime = redis.call('ZSCORE', K.active, queue[1])
+      if vtime then found[#found + 1] = { name = queue[1], vtime = tonumber(vtime), weight = queue[2] } end
+    end
+  end
+  return found
+end
+
+local function leave_active(queue)
+  redis.call('ZREM', K.active, queue.name)
+  redis.call('HSET', K.queue .. queue.name, 'vtime', queue.vtime)
+end
+
+-- Which lanes of the queue this pool can run, and how many jobs it may take from them now.
+local function survey(queue, pool)
+  queue.lanes = redis.call('SINTER', K.lanes .. queue.name, K.skills .. pool)
+  queue.free, queue.count = 0, 0
+  if #queue.lanes == 0 then
+    if redis.call('EXISTS', K.lanes .. queue.name) == 0 then leave_active(queue) end
+    return
+  end
+  local settings = redis.call('HMGET', K.queue .. queue.name, 'paused', 'max_concurrent', 'weight')
+  queue.weight = tonumber(queue.weight or settings[3] or 1)
+  if settings[1] == '1' then return end
+  for _, handler in ipairs(queue.lanes) do
+    queue.count = queue.count + redis.call('ZCARD', K.ready .. queue.name .. ':' .. handler)
+  end
+  queue.free = queue.count
+  if settings[2] then
+    queue.free = math.min(queue.count, math.max(0, settings[2] - redis.call('XLEN', K.work .. queue.name)))
+  end
+end
+
+-- Shares `want` among the queues: always one more for the queue whose virtual time is lowest.
+local function share(queues, want)
+  if #queues == 1 then
+    queues[1].take = math.min(want, queues[1].free)
+    return
+  end
+  for _, queue in ipairs(queues) do queue.take, queue.at = 0, queue.vtime end
+  for _ = 1, want do
+    local best
+    for _, queue in ipairs(queues) do
+      if queue.take < queue.free and (not best or queue.at < best.at) then best = queue end
+    end
+    if not best then return end
+    best.take = best.take + 1
+    best.at = best.at + 1 / best.weight
+  end
+end
+
+-- The first `take` jobs over the queue's lanes, in exact order.
+local function pop(queue)
+  local ids = {}
+  if #queue.lanes == 1 then
+    local rows = redis.call('ZPOPMIN', K.ready .. queue.name .. ':' .. queue.lanes[1], queue.take)
+    for i = 1, #rows, 2 do ids[#ids + 1] = rows[i] end
+    return ids
+  end
+  local heads = {}
+  for _, handler in ipairs(queue.lanes) do
+    local lane = K.ready .. queue.name .. ':' .. handler
+    local rows = redis.call('ZRANGE', lane, 0, queue.take - 1, 'WITHSCORES')
+    for i = 1, #rows, 2 do heads[#heads + 1] = { id = rows[i], score = tonumber(rows[i + 1]), lane = lane } end
+  end
+  table.sort(heads, function(a, b)
+    if a.score ~= b.score then return a.score < b.score end
+    return a.id < b.id
+  end)
+  for i = 1, math.min(queue.take, #heads) do
+    redis.call('ZREM', heads[i].lane, heads[i].id)
+    ids[i] = heads[i].id
+  end
+  return ids
+end
+
+local function take(ask)
+  local leases, queues = {}, {}
+  if ask.want < 1 then return leases end
+  for _, queue in ipairs(candidates(ask.queues)) do
+    survey(queue, ask.pool)
+    if queue.free > 0 then queues[#queues + 1] = queue end
+  end
+  if #queues == 0 then return leases end
+  share(queues, ask.want)
+
+  local vclock, more = nil, false
+  for _, queue in ipairs(queues) do
+    if queue.take > 0 then
+      local work, started = K.work .. queue.name, 0
+      for _, id in ipairs(pop(queue)) do
+        local job = load_job(id)
+        if job and job.expires and job.attempt == 0 and tonumber(job.expires) <= now then
+          end_job(id, job, 'EXPIRED', 'job.expired')
+        elseif job then
+          started = started + 1
+          job.attempt, job.fence, job.worker = job.attempt + 1, job.fence + 1, ask.worker
+          local entry = redis.call('XADD', work, '*', 'job', id, 'fence', job.fence)
+          transition(id, job, 'RUNNING', 'job.started', { 'attempt', job.attempt, 'fence', job.fence,
+            'worker', ask.worker, 'entry', entry, 'started', NOW })
+          if job.expires then redis.call('ZREM', K.deadlines, id) end
+          leases[#leases + 1] = { id, job.fence, job.attempt, queue.name, job.handler,
+            redis.call('GET', K.spec .. id) or '', tonumber(redis.call('HGET', K.job .. id, 'timeout') or 0),
+            tonumber(job.created), tonumber(job.due or 0) }
+        end
+      end
+      if started > 0 then
+        redis.call('XREADGROUP', 'GROUP', GROUP, ask.worker, 'STREAMS', work, '>')
+      end
+      vclock = math.min(vclock or queue.vtime, queue.vtime)
+      queue.vtime = queue.vtime + started / queue.weight
+      if queue.count > queue.take then
+        redis.call('ZADD', K.active, queue.vtime, queue.name)
+        more = more or queue.free > queue.take
+      else
+        for _, handler in ipairs(queue.lanes) do close_lane_if_empty(queue.name, handler) end
+        if redis.call('EXISTS', K.lanes .. queue.name) == 0 then
+          leave_active(queue)
+        else
+          redis.call('ZADD', K.active, queue.vtime, queue.name)
+        end
+      end
+    elseif queue.free > 0 then
+      more = true
+    end
+  end
+  if vclock and vclock > tonumber(redis.call('HGET', K.meta, 'vclock') or 0) then
+    redis.call('HSET', K.meta, 'vclock', vclock)
+  end
+  -- One bell wakes one worker; it rings the next while there is more than it could take.
+  if more then redis.call('ZADD', K.bell .. ask.pool, 0, 'ring') end
+  return leases
+end

@@ -1,0 +1,11 @@
+#!lua
+-- progress.lua: an attempt says how far it is.
+--
+-- args  {worker, id, fence, fraction, message}
+--
+-- Replies 'ok' or 'stale'.
+
+local job = load_job(args.id)
+if not holds(job, args.worker, args.fence) then return cmsgpack.pack('stale') end
+redis.call('HSET', K.job .. args.id, 'progress', args.fraction, 'progress_note', args.message)
+return cmsgpack.pack('ok')

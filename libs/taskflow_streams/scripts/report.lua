@@ -1,0 +1,65 @@
+#!lua flags=allow-oom
+-- report.lua: a worker tells how attempts ended, and takes the next jobs in the same call.
+--
+-- args  {worker, endings = {{id, fence, how, body?, delay?, class?}, …}, ask? = {worker, pool, queues, want}}
+--       how: 'completed' (body: the result), 'failed' (body: the error; may retry), 'fatal' (failed, and no retry helps),
+--       'canceled' (body: why), 'released' (given back; costs no attempt)
+--       delay: ms until the retry, instead of the policy's (a jitter the worker has drawn, or what the handler asked for)
+--       class: the error's class, for the event
+--
+-- Replies {{word, …}, leases}.  Words: 'ok'; 'done' (this attempt was reported before); 'stale' (a later lease owns the job, or it
+-- was taken away); 'gone' (the job does not exist any more).  Only 'ok' changes anything.
+
+-- S1 §2.3.1, as `calculate_retry_delay` in taskflow_domain has it; a test holds the two together.
+local function retry_delay_ms(policy, attempt)
+  local max, strategy, base, cap = string.match(policy, '^(%d+):(%a):(%d+):(%d+)')
+  max, base, cap = tonumber(max), tonumber(base), tonumber(cap)
+  if attempt >= max then return nil end
+  if strategy == 'F' then return base * 1000 end
+  if strategy == 'L' then return math.min(base * attempt, cap) * 1000 end
+  return math.min(base * 2 ^ (attempt - 1), cap) * 1000
+end
+
+local function fail(id, job, how, body, delay, class)
+  local wait = how == 'failed' and retry_delay_ms(job.retry, job.attempt)
+  if not wait then
+    end_job(id, job, 'FAILED', 'job.failed', { error = class }, #body)
+    return
+  end
+  job.due = int(now + (delay or wait))
+  transition(id, job, 'READY', 'job.retrying', { 'worker', '', 'entry', '', 'due', job.due },
+    { error = class, due = tonumber(job.due) })
+  place(id, job)
+end
+
+local function report(worker, ending)
+  local id, fence, how, body = ending[1], ending[2], ending[3], ending[4] or ''
+  local job = load_job(id)
+  if not job then return 'gone' end
+  if job.fence ~= fence then return 'stale' end
+  if job.state ~= 'RUNNING' then return 'done' end
+  if job.worker ~= worker then return 'stale' end
+
+  drop_lease(job)
+  if body ~= '' then redis.call('SET', K.result .. id, body) end
+  if how == 'completed' then
+    end_job(id, job, 'COMPLETED', 'job.completed', nil, #body)
+  elseif how == 'canceled' or job.cancel then
+    end_job(id, job, 'CANCELED', 'job.canceled', nil, #body)
+  elseif how == 'released' then
+    give_back(id, job)
+  else
+    fail(id, job, how, body, ending[5], ending[6])
+  end
+  return 'ok'
+end
+
+local words = {}
+for i, ending in ipairs(args.endings) do words[i] = report(args.worker, ending) end
+local leases = {}
+if args.ask and args.ask ~= '' then
+  flush() -- what the endings freed or gave back can be taken at once
+  leases = take(args.ask)
+end
+flush()
+return cmsgpack.pack({ words, leases })

@@ -1,0 +1,232 @@
+"""The engine's front: all partitions of one deployment, and what spans them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from time import time
+
+from taskflow_domain import IdFactory, partition_of
+from taskflow_streams.connection import Client, check_fitness, client
+from taskflow_streams.errors import Unfit, translated
+from taskflow_streams.graph import Graph
+from taskflow_streams.history import History
+from taskflow_streams.indexes import Projection
+from taskflow_streams.jobs import Change, Jobs, UnknownDependency
+from taskflow_streams.keys import Keys, control_keys, partition_keys
+from taskflow_streams.leases import Leases
+from taskflow_streams.logs import Logs
+from taskflow_streams.queues import Queues
+from taskflow_streams.records import Canceled, Deleted, JobRecord, NewJob, Submitted, Updated
+from taskflow_streams.scripts import Scripts
+from taskflow_streams.search import Search
+from taskflow_streams.upkeep import Upkeep
+from taskflow_streams.workers import Workers
+
+VERSION = 1  # of the data in Redis
+BLOCK_SECONDS = 30.0  # the longest a blocking read may ask for
+CLAIM_TTL_MS = 7 * 24 * 3600 * 1000  # how long an idempotency key is remembered
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An idempotency key's tie to a job."""
+
+    job_id: str
+    fingerprint: str
+    first: bool
+
+
+class Partition:
+    """A complete, independent engine inside one hash slot."""
+
+    def __init__(self, index: int, redis: Client, blocking: Client, keys: Keys) -> None:
+        scripts = Scripts(redis, keys)
+        self.index = index
+        self.redis = redis
+        self.keys = keys
+        self.scripts = scripts
+        self.jobs = Jobs(redis, keys, scripts, index, CLAIM_TTL_MS)
+        self.leases = Leases(redis, blocking, keys, scripts)
+        self.workers = Workers(redis, keys, scripts)
+        self.queues = Queues(redis, keys, scripts)
+        self.upkeep = Upkeep(scripts, CLAIM_TTL_MS)
+        self.graph = Graph(redis, blocking, keys, scripts)
+        self.history = History(redis, blocking, keys)
+        self.projection = Projection(redis, keys, scripts)
+        self.logs = Logs(redis, blocking, keys)
+
+
+class Store:
+    """All partitions.  Made by `connect`; every method raises Unavailable while the server is away."""
+
+    def __init__(self, url: str, namespace: str, partitions: int) -> None:
+        self.redis = client(url)
+        self._blocking = client(url, blocking_seconds=BLOCK_SECONDS, max_connections=1024)
+        self._control = control_keys(namespace)
+        self._scripts = Scripts(self.redis, self._control)
+        self.partitions = [
+            Partition(i, self.redis, self._blocking, partition_keys(namespace, i)) for i in range(partitions)
+        ]
+        self.search = Search(self)
+        self._ids = IdFactory(lambda: int(time() * 1000))
+
+    @classmethod
+    async def connect(cls, url: str, *, namespace: str = "tf", partitions: int | None = None) -> Store:
+        """Connect, refuse an unfit server, and set up what is missing.
+
+        `partitions` None takes as many as the deployment has; a larger number adds some; a smaller one is refused.
+        """
+        store = cls(url, namespace, 1)
+        try:
+            await check_fitness(store.redis)
+            count = await store._agree_on_partitions(partitions)
+        except BaseException:
+            await store.close()
+            raise
+        store.partitions = [
+            Partition(i, store.redis, store._blocking, partition_keys(namespace, i)) for i in range(count)
+        ]
+        for partition in store.partitions:
+            with translated():
+                await store.redis.hsetnx(partition.keys("meta"), "version", VERSION)
+            await partition.graph.prepare()
+        return store
+
+    async def _agree_on_partitions(self, wanted: int | None) -> int:
+        meta = self._control("meta")
+        with translated():
+            raw: bytes | None = await self.redis.hget(meta, "partitions")
+            has = int(raw) if raw else 0
+            if wanted is not None and wanted < has:
+                raise Unfit(
+                    f"this deployment has {has} partitions, and their number can only grow: "
+                    f"start with --partitions {has} or more, not {wanted}."
+                )
+            count = wanted or has or 1
+            if count > has:
+                await self.redis.hset(meta, mapping={"partitions": count, "version": VERSION})
+        return count
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.redis.aclose()
+        await self._blocking.aclose()
+
+    async def ping(self) -> None:
+        """A round trip to the server."""
+        with translated():
+            await self.redis.ping()
+
+    async def now_ms(self) -> int:
+        """The server's clock."""
+        with translated():
+            seconds, micros = await self.redis.time()
+        return int(seconds) * 1000 + int(micros) // 1000
+
+    async def memory(self) -> tuple[int, int]:
+        """Bytes in use, and the server's limit (0: none)."""
+        with translated():
+            info = await self.redis.info("memory")
+        return int(info["used_memory"]), int(info.get("maxmemory", 0))
+
+    def new_id(self, dependencies: Sequence[str] = ()) -> str:
+        """An id for a new job, in the partition of its first dependency, or any."""
+        partition = partition_of(dependencies[0]) if dependencies else None
+        if partition is None or partition >= len(self.partitions):
+            partition = random.randrange(len(self.partitions))
+        return self._ids.new(partition)
+
+    def partition(self, job_id: str) -> Partition | None:
+        """The partition an id belongs to; None for an id that cannot be one of ours."""
+        index = partition_of(job_id)
+        return self.partitions[index] if index is not None and index < len(self.partitions) else None
+
+    async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
+        """Submit jobs: one atomic script per partition.  Raises UnknownDependency."""
+        await self._check_far_dependencies(jobs)
+        groups: dict[int, list[int]] = defaultdict(list)
+        for i, job in enumerate(jobs):
+            index = partition_of(job.id)
+            if index is None or index >= len(self.partitions):
+                raise ValueError(f"job id {job.id} belongs to no partition")
+            groups[index].append(i)
+        words: list[Submitted] = [Submitted.CREATED] * len(jobs)
+        for index, members in groups.items():
+            replies = await self.partitions[index].jobs.submit([jobs[i] for i in members])
+            for i, word in zip(members, replies, strict=True):
+                words[i] = word
+        return words
+
+    async def _check_far_dependencies(self, jobs: Sequence[NewJob]) -> None:
+        if len(self.partitions) == 1 and not any(job.dependencies for job in jobs):
+            return
+        batch = {job.id for job in jobs}
+        far = [
+            (job.id, dependency)
+            for job in jobs
+            for dependency in job.dependencies
+            if dependency not in batch and partition_of(dependency) != partition_of(job.id)
+        ]
+        for (job_id, dependency), there in zip(far, await self.exist([d for _, d in far]), strict=True):
+            if not there:
+                raise UnknownDependency(job_id, dependency)
+
+    async def exist(self, job_ids: Sequence[str]) -> list[bool]:
+        """Which of these jobs exist."""
+        if not job_ids:
+            return []
+        homes = [self.partition(job_id) for job_id in job_ids]
+        with translated():
+            async with self.redis.pipeline(transaction=False) as pipe:
+                for home, job_id in zip(homes, job_ids, strict=True):
+                    if home is not None:
+                        pipe.exists(home.keys("job", job_id))
+                replies = iter(await pipe.execute())
+        return [home is not None and bool(next(replies)) for home in homes]
+
+    async def get(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
+        """The records of these jobs, in this order; None for what does not exist."""
+        groups: dict[int, list[int]] = defaultdict(list)
+        for i, job_id in enumerate(job_ids):
+            home = self.partition(job_id)
+            if home is not None:
+                groups[home.index].append(i)
+        records: list[JobRecord | None] = [None] * len(job_ids)
+        loaded = await asyncio.gather(
+            *(self.partitions[index].jobs.get([job_ids[i] for i in members]) for index, members in groups.items())
+        )
+        for members, part in zip(groups.values(), loaded, strict=True):
+            for i, record in zip(members, part, strict=True):
+                records[i] = record
+        return records
+
+    async def cancel(self, job_id: str) -> Canceled:
+        """Cancel one job."""
+        home = self.partition(job_id)
+        return Canceled.MISSING if home is None else (await home.jobs.cancel([job_id]))[0]
+
+    async def delete(self, job_id: str) -> Deleted:
+        """Delete one job."""
+        home = self.partition(job_id)
+        return Deleted.MISSING if home is None else await home.jobs.delete(job_id)
+
+    async def update(self, job_id: str, version: int, change: Change, graph_version: int = 0) -> tuple[Updated, str]:
+        """Change one job."""
+        home = self.partition(job_id)
+        if home is None:
+            return Updated.MISSING, ""
+        return await home.jobs.update(job_id, version, change, graph_version)
+
+    async def claim(self, claims: Iterable[tuple[str, str, str]]) -> list[Claim]:
+        """Tie idempotency keys to job ids: (key, id, fingerprint).  Submit afterwards, under the ids replied.
+
+        A client that dies in between finds its id again, so nothing is lost and nothing runs twice.
+        """
+        rows = [[sha256(key.encode()).hexdigest(), job_id, fingerprint] for key, job_id, fingerprint in claims]
+        replies = await self._scripts.run("claim", {"claims": rows, "ttl_ms": CLAIM_TTL_MS})
+        return [Claim(job_id.decode(), fingerprint.decode(), bool(first)) for job_id, fingerprint, first in replies]
