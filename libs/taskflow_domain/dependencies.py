@@ -62,9 +62,7 @@ def detect_cycle(
     return CycleDetectionResult(False, [])
 
 
-def check_dependencies(
-    dependencies: Iterable[str], dependency_statuses: Mapping[str, JobStatus]
-) -> DependencyStatus:
+def check_dependencies(dependencies: Iterable[str], dependency_statuses: Mapping[str, JobStatus]) -> DependencyStatus:
     """Whether a job may run, must wait, or never can.
 
     The first rule that fits decides: one dependency without success blocks, whatever the others do; one that

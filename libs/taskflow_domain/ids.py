@@ -33,9 +33,7 @@ class IdFactory:
     because a seeded generator would repeat itself in both halves of a fork.
     """
 
-    def __init__(
-        self, now_ms: Callable[[], int], random_bits: Callable[[int], int] = secrets.randbits
-    ) -> None:
+    def __init__(self, now_ms: Callable[[], int], random_bits: Callable[[int], int] = secrets.randbits) -> None:
         self._now_ms = now_ms
         self._random_bits = random_bits
         self._lock = threading.Lock()
@@ -52,10 +50,7 @@ class IdFactory:
             return []
         head, first = _partition_digits(partition), self._take_ticks(count)
         noise = f"{self._random_bits(count * _RANDOM_BITS):0{count * _RANDOM_DIGITS}x}"
-        return [
-            _spell(first + i, head, noise[i * _RANDOM_DIGITS : (i + 1) * _RANDOM_DIGITS])
-            for i in range(count)
-        ]
+        return [_spell(first + i, head, noise[i * _RANDOM_DIGITS : (i + 1) * _RANDOM_DIGITS]) for i in range(count)]
 
     def _take_ticks(self, count: int) -> int:
         with self._lock:

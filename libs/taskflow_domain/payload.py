@@ -9,9 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 PAYLOAD_MAX_BYTES: Final = 65_536
-PAYLOAD_MAX_DEPTH: Final = (
-    100  # arrays and objects within one another; parsers commonly give up at 128 to 1,000
-)
+PAYLOAD_MAX_DEPTH: Final = 100  # arrays and objects within one another; parsers commonly give up at 128 to 1,000
 
 _COMPACT: Final = json.JSONEncoder(
     ensure_ascii=False,
@@ -31,9 +29,7 @@ def payload_bytes(value: object, max_bytes: int = PAYLOAD_MAX_BYTES) -> bytes:
     except TypeError as error:
         raise ValueError(f"a payload holds JSON values only: {error}") from None
     except ValueError:
-        raise ValueError(
-            "a payload cannot hold NaN, an infinity or a number of thousands of digits"
-        ) from None
+        raise ValueError("a payload cannot hold NaN, an infinity or a number of thousands of digits") from None
     if len(encoded) > max_bytes:
         raise _too_large(max_bytes)
     return encoded

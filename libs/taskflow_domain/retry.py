@@ -38,9 +38,7 @@ class RetryPolicy(BaseModel):
     def _reaches_base_delay(cls, max_delay: int, info: ValidationInfo) -> int:
         base_delay = info.data.get("base_delay_seconds")  # absent when it was itself refused
         if base_delay is not None and max_delay < base_delay:
-            raise ValueError(
-                f"max_delay_seconds ({max_delay}) is less than base_delay_seconds ({base_delay})"
-            )
+            raise ValueError(f"max_delay_seconds ({max_delay}) is less than base_delay_seconds ({base_delay})")
         return max_delay
 
     def merged(self, changes: Mapping[str, object]) -> Self:

@@ -54,8 +54,6 @@ TRANSITIONS: Final[frozenset[Transition]] = S1_TRANSITIONS | {
 }
 
 
-def validate_transition(
-    current: JobStatus, target: JobStatus, table: frozenset[Transition] = TRANSITIONS
-) -> bool:
+def validate_transition(current: JobStatus, target: JobStatus, table: frozenset[Transition] = TRANSITIONS) -> bool:
     """Whether a job may go from `current` to `target`.  Staying where it is is not a transition."""
     return (current, target) in table

@@ -15,7 +15,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 # `fromisoformat` takes any character between date and time; ISO 8601 knows T, and people write a space.
-_SHAPE: Final = re.compile(r"[0-9W-]+(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?", re.IGNORECASE | re.ASCII)
+_SHAPE: Final = re.compile(r"[0-9W-]+(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?", re.IGNORECASE)
 
 
 def iso_of_ms(ms: int) -> str:

@@ -4,7 +4,9 @@ import random
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import pairwise
+from threading import Barrier, BrokenBarrierError
 
 import pytest
 from hypothesis import given
@@ -119,6 +121,22 @@ def test_threads_share_a_factory() -> None:
 
     made = [counted(job_id) for batch in batches for job_id in batch]
     assert len(set(made)) == len(made) == 8_000
+
+
+def test_threads_take_turns_with_the_clock() -> None:
+    """Between reading the clock and taking the count, no other thread gets in."""
+    rendezvous = Barrier(2, timeout=0.1)  # breaks when nobody else comes
+
+    def crowded_clock() -> int:
+        with suppress(BrokenBarrierError):
+            rendezvous.wait()
+        return NOW_MS
+
+    factory = IdFactory(crowded_clock)
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(factory.new, [0, 0]))
+
+    assert rendezvous.broken
 
 
 @pytest.mark.parametrize("partition", [-1, MAX_PARTITIONS])

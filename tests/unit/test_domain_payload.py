@@ -35,10 +35,7 @@ def test_a_payload_comes_back_as_it_went_in(value: object) -> None:
 
 def test_a_payload_is_compact_utf_8() -> None:
     """No spaces, no escapes where UTF-8 will do: what users count is what is counted."""
-    assert (
-        payload_bytes({"a": [1, 2.5, None, True], "é": "日本"})
-        == '{"a":[1,2.5,null,true],"é":"日本"}'.encode()
-    )
+    assert payload_bytes({"a": [1, 2.5, None, True], "é": "日本"}) == '{"a":[1,2.5,null,true],"é":"日本"}'.encode()
     assert payload_bytes({}) == b"{}"
 
 
@@ -62,9 +59,7 @@ def test_the_limit_can_be_another() -> None:
 def test_numbers_that_json_cannot_carry_are_refused(number: float) -> None:
     """NaN and infinity are no JSON; and nobody can read a number of 5,001 digits."""
     for value in (number, [number], {"deep": [{"er": number}]}):
-        with pytest.raises(
-            ValueError, match="cannot hold NaN, an infinity or a number of thousands of digits"
-        ):
+        with pytest.raises(ValueError, match="cannot hold NaN, an infinity or a number of thousands of digits"):
             payload_bytes(value)
 
 
