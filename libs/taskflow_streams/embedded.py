@@ -10,6 +10,7 @@ import contextlib
 import importlib.util
 import os
 import platform
+import random
 import shutil
 import signal
 import socket
@@ -28,6 +29,7 @@ LOG_LIMIT_BYTES = 1 << 20  # past this, the next start begins a new log
 LOG_TAIL_LINES = 12
 ANSWER_S = 1.0  # a loading server serves its clients only now and then
 POLL_S = 0.01
+PORTS = range(20000, 32768)  # below those that systems give to outgoing connections
 
 
 class EmbeddedServerError(Exception):
@@ -43,7 +45,7 @@ class EmbeddedServer:
         self._durable = durable
         self._options = dict(options or {})
         self._socket = self.data_dir / "valkey.sock"
-        self._port = 0 if len(os.fsencode(self._socket)) <= SOCKET_PATH_BYTES else _free_port()
+        self._port = 0 if len(os.fsencode(self._socket)) <= SOCKET_PATH_BYTES else free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
         self._log_start = 0
@@ -221,8 +223,10 @@ def find_binary() -> Path:
     return binary
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def free_port() -> int:
+    """A port of the loopback address that nobody listens on, and that no outgoing connection will be given."""
+    while True:
+        port = random.choice(PORTS)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port

@@ -91,13 +91,20 @@ class Graph:
 
     async def resolve(self, dependency: str, limit: int = BATCH) -> Resolution:
         """Move the jobs that wait here for a job of this partition that has ended."""
-        reply = await self._scripts.run("resolve", {"dependency": dependency, "limit": limit})
-        return Resolution(int(reply[0]), int(reply[1]), tuple(job.decode() for job in reply[2]))
+        return (await self.resolve_all([dependency], limit))[0]
+
+    async def resolve_all(self, dependencies: Sequence[str], limit: int = BATCH) -> list[Resolution]:
+        """The same for several that have ended, in one call."""
+        replies = await self._scripts.run("resolve", {"dependencies": list(dependencies), "limit": limit})
+        return [
+            Resolution(int(moved), int(left), tuple(job.decode() for job in elsewhere))
+            for moved, left, elsewhere in replies
+        ]
 
     async def resolve_far(self, dependency: str, state: str, jobs: Sequence[str]) -> int:
         """Tell jobs of this partition how a dependency in another one ended; how many moved."""
-        reply = await self._scripts.run("resolve", {"dependency": dependency, "state": state, "jobs": list(jobs)})
-        return int(reply[0])
+        args = {"dependencies": [dependency], "state": state, "jobs": list(jobs)}
+        return int((await self._scripts.run("resolve", args))[0][0])
 
     async def watch(self, dependency: str, job: str) -> str:
         """Note that a job of another partition waits for one of this; its state, or 'MISSING'."""

@@ -23,9 +23,9 @@ class Upkeep:
         expired, _ = await self._scripts.run("expire", {"limit": limit})
         return int(expired)
 
-    async def reap(self, queue: str, visibility_ms: int, limit: int = BATCH) -> tuple[int, int]:
-        """End leases not renewed for that long: how many, and how many of them failed for good."""
-        args = {"queue": queue, "visibility_ms": visibility_ms, "limit": limit}
+    async def reap(self, *queues: str, visibility_ms: int, limit: int = BATCH) -> tuple[int, int]:
+        """End leases not renewed for that long: how many, and how many of those jobs failed for good."""
+        args = {"queues": list(queues), "visibility_ms": visibility_ms, "limit": limit}
         reaped, failed = await self._scripts.run("reap", args)
         return int(reaped), int(failed)
 

@@ -1,35 +1,37 @@
 #!lua flags=allow-oom
 -- reap.lua: ends leases that were not renewed in time, each as a failed attempt without backoff.
 --
--- args  {queue, visibility_ms, limit}
+-- args  {queues = {…}, visibility_ms, limit}: at most `limit` of each queue
 --
 -- Replies {reaped, failed}: how many leases were ended, and how many of those jobs have no attempt left.
 
-local work = K.work .. args.queue
 local reaped, failed = 0, 0
 
-for _, pending in ipairs(redis.call('XPENDING', work, GROUP, 'IDLE', args.visibility_ms, '-', '+', args.limit)) do
-  local entry = redis.call('XRANGE', work, pending[1], pending[1])[1]
-  local id = entry and entry[2][2]
-  local job = id and load_job(id)
-  redis.call('XACK', work, GROUP, pending[1])
-  redis.call('XDEL', work, pending[1])
-  if job and job.state == 'RUNNING' and job.entry == pending[1] then
-    reaped = reaped + 1
-    freed[job.queue] = true
-    local lost = { error = 'LeaseLost', idle_ms = pending[3] }
-    job.fence = job.fence + 1 -- the late worker's token is void from here on
-    redis.call('HSET', K.job .. id, 'fence', job.fence, 'entry', '')
-    if job.cancel then
-      end_job(id, job, 'CANCELED', 'job.canceled', lost)
-    elseif job.attempt >= tonumber(string.match(job.retry, '^%d+')) then
-      failed = failed + 1
-      redis.call('SET', K.result .. id, cmsgpack.pack({ error = { class = 'LeaseLost', message =
-        'the worker ' .. job.worker .. ' stopped renewing its lease (attempt ' .. job.attempt .. ', the last)' } }))
-      end_job(id, job, 'FAILED', 'job.failed', lost)
-    else
-      transition(id, job, 'READY', 'job.lost', { 'worker', '' }, lost)
-      place(id, job)
+for _, queue in ipairs(args.queues) do
+  local work = K.work .. queue
+  for _, pending in ipairs(redis.call('XPENDING', work, GROUP, 'IDLE', args.visibility_ms, '-', '+', args.limit)) do
+    local entry = redis.call('XRANGE', work, pending[1], pending[1])[1]
+    local id = entry and entry[2][2]
+    local job = id and load_job(id)
+    redis.call('XACK', work, GROUP, pending[1])
+    redis.call('XDEL', work, pending[1])
+    if job and job.state == 'RUNNING' and job.entry == pending[1] then
+      reaped = reaped + 1
+      freed[job.queue] = true
+      local lost = { error = 'LeaseLost', idle_ms = pending[3] }
+      job.fence = job.fence + 1 -- the late worker's token is void from here on
+      redis.call('HSET', K.job .. id, 'fence', job.fence, 'entry', '')
+      if job.cancel then
+        end_job(id, job, 'CANCELED', 'job.canceled', lost)
+      elseif job.attempt >= tonumber(string.match(job.retry, '^%d+')) then
+        failed = failed + 1
+        redis.call('SET', K.result .. id, cmsgpack.pack({ error = { class = 'LeaseLost', message =
+          'the worker ' .. job.worker .. ' stopped renewing its lease (attempt ' .. job.attempt .. ', the last)' } }))
+        end_job(id, job, 'FAILED', 'job.failed', lost)
+      else
+        transition(id, job, 'READY', 'job.lost', { 'worker', '' }, lost)
+        place(id, job)
+      end
     end
   end
 end

@@ -1,38 +1,44 @@
 #!lua flags=allow-oom
--- resolve.lua: a dependency has ended; its dependents in this partition move.
+-- resolve.lua: dependencies have ended; those that wait for them in this partition move.
 --
--- args  {dependency, limit}: those that wait for it here, up to `limit`; or
---       {dependency, state, jobs = {…}}: the dependency lives in another partition
+-- args  {dependencies = {…}, limit}: up to `limit` of those that wait here for each; or
+--       {dependencies = {one}, state, jobs = {…}}: the dependency lives in another partition
 --
--- Replies {moved, left, elsewhere = {id, …}}: `left` still wait here; `elsewhere` live in other partitions, for the scheduler to tell
--- (it then calls forget.lua).
+-- Replies a list of {moved, left, elsewhere = {id, …}}: `left` still wait here; `elsewhere` live in other partitions, for the
+-- scheduler to tell (it then calls forget.lua).
 
-local dependency = args.dependency
-local state = args.state or redis.call('HGET', K.job .. dependency, 'state')
-if not state or not (TERMINAL[state] or state == 'MISSING') then return cmsgpack.pack({ 0, 0, {} }) end
-
-local here = args.jobs or redis.call('SRANDMEMBER', K.waited .. dependency, args.limit)
-local moved, elsewhere = 0, {}
-for _, id in ipairs(here) do
-  local job = load_job(id)
-  if job then
-    if not args.state then redis.call('SREM', K.waited .. dependency, id) end
-    local waited = redis.call('SREM', K.waits .. id, dependency) == 1
-    if waited and job.state == 'PENDING' then
-      moved = moved + 1
-      if state ~= 'COMPLETED' then
-        stop_waiting(id, job)
-        end_job(id, job, 'BLOCKED', 'job.blocked', { dependency = dependency })
-      elseif redis.call('EXISTS', K.waits .. id) == 0 then
-        transition(id, job, 'READY', 'job.ready')
-        place(id, job)
-      end
-    end
-  elseif not args.state then
-    elsewhere[#elsewhere + 1] = id
+local function release_or_block(id, job, dependency, state)
+  if state ~= 'COMPLETED' then
+    stop_waiting(id, job)
+    end_job(id, job, 'BLOCKED', 'job.blocked', { dependency = dependency })
+  elseif redis.call('EXISTS', K.waits .. id) == 0 then
+    transition(id, job, 'READY', 'job.ready')
+    place(id, job)
   end
 end
 
+local function resolve(dependency)
+  local state = args.state or redis.call('HGET', K.job .. dependency, 'state')
+  if not state or not (TERMINAL[state] or state == 'MISSING') then return { 0, 0, {} } end
+
+  local moved, elsewhere = 0, {}
+  for _, id in ipairs(args.jobs or redis.call('SRANDMEMBER', K.waited .. dependency, args.limit)) do
+    local job = load_job(id)
+    if job then
+      if not args.state then redis.call('SREM', K.waited .. dependency, id) end
+      local waited = redis.call('SREM', K.waits .. id, dependency) == 1
+      if waited and job.state == 'PENDING' then
+        moved = moved + 1
+        release_or_block(id, job, dependency, state)
+      end
+    elseif not args.state then
+      elsewhere[#elsewhere + 1] = id
+    end
+  end
+  return { moved, args.state and 0 or redis.call('SCARD', K.waited .. dependency), elsewhere }
+end
+
+local replies = {}
+for i, dependency in ipairs(args.dependencies) do replies[i] = resolve(dependency) end
 flush()
-local left = args.state and 0 or redis.call('SCARD', K.waited .. dependency)
-return cmsgpack.pack({ moved, left, elsewhere })
+return cmsgpack.pack(replies)
