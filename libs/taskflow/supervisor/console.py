@@ -1,0 +1,79 @@
+"""The output of many processes on one stream, line by line.
+
+For people, each line begins with the name of its process, in a colour of its own.  For programs, each line is
+one JSON object: the services' own lines untouched, anything else they print wrapped.  When nobody reads any more
+(`taskflow up | head`), output is dropped and the work goes on.
+"""
+
+import io
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+_COLORS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
+_RESET = b"\x1b[0m"
+
+
+class Console:
+    """Where all lines go."""
+
+    def __init__(self, out: BinaryIO, names: Iterable[str], *, pretty: bool, colors: bool) -> None:
+        known = list(names)
+        width = max(map(len, known))
+        self._out = out
+        self._pretty = pretty
+        self._colors = colors
+        self._prefixes = {name: self._prefix(index, f"{name:<{width}} │ ") for index, name in enumerate(known)}
+
+    def line(self, name: str, line: bytes) -> None:
+        """Show one line of a process, given without its end."""
+        if self._pretty:
+            self._write(self._prefixes[name] + line + b"\n")
+        elif line.startswith(b"{"):
+            self._write(line + b"\n")
+        elif line.strip():
+            self._write(_wrapped(name, line))
+
+    def plain(self, text: str) -> None:
+        """Show text to people, as it is."""
+        if self._pretty:
+            self._write(text.encode() + b"\n")
+
+    def stream(self, name: str) -> BinaryIO:
+        """A stream whose lines come out under a name."""
+        return _Stream(self, name, self._colors)  # type: ignore[return-value]  # as much of a BinaryIO as logs need
+
+    def _prefix(self, index: int, text: str) -> bytes:
+        if not self._colors:
+            return text.encode()
+        return b"\x1b[%dm" % _COLORS[index % len(_COLORS)] + text.encode() + _RESET
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._out.write(data)
+            self._out.flush()
+        except (BrokenPipeError, ValueError):
+            self._out = io.BytesIO()
+            self._out.close()  # from now on every write ends here
+
+
+class _Stream(io.RawIOBase):
+    def __init__(self, console: Console, name: str, colors: bool) -> None:
+        self._console = console
+        self._name = name
+        self._colors = colors
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        for line in data.splitlines():
+            self._console.line(self._name, line)
+        return len(data)
+
+    def isatty(self) -> bool:
+        return self._colors
+
+
+def _wrapped(name: str, line: bytes) -> bytes:
+    ts = datetime.now(UTC).isoformat(timespec="milliseconds")[:-6] + "Z"
+    text = line.decode(errors="backslashreplace")
+    return json.dumps({"ts": ts, "level": "info", "component": name, "event": "output", "line": text}).encode() + b"\n"
