@@ -69,22 +69,23 @@ class History:
 
 def read_event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
     """An event from its stream entry."""
-    more = fields[b"more"]
+    at, from_, to, attempt, fence, order, created, queue, worker = fields[b"is"].decode().split(" ")
+    more: dict[str, Any] = msgpack.unpackb(fields[b"more"]) if b"more" in fields else {}
     return Event(
         id=entry.decode(),
         type=fields[b"type"].decode(),
         job_id=fields[b"job"].decode(),
-        at_ms=int(fields[b"at"]),
-        from_=fields[b"from"].decode(),
-        to=fields[b"to"].decode(),
-        attempt=int(fields[b"attempt"]),
-        fence=int(fields[b"fence"]),
-        worker=fields[b"worker"].decode(),
-        queue=fields[b"queue"].decode(),
-        order=int(fields[b"order"]),
-        created_ms=int(fields[b"created"]),
-        owner=fields[b"owner"].decode(),
-        more=msgpack.unpackb(more) if more else {},
+        at_ms=int(at),
+        from_="" if from_ == "-" else from_,
+        to="" if to == "-" else to,
+        attempt=int(attempt),
+        fence=int(fence),
+        worker="" if worker == "-" else worker,
+        queue=queue,
+        order=int(order),
+        created_ms=int(created),
+        owner=more.pop("owner", ""),
+        more=more,
     )
 
 

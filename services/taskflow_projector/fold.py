@@ -55,6 +55,6 @@ def fold(events: Sequence[Event]) -> dict[str, Any]:
 def _stood(event: Event) -> Iterable[str]:
     """Where the job stood before the event: an update may have moved it between queues, priorities or owners."""
     if event.type == "job.updated":
-        was = event.more
+        was = event.more["was"]
         return positions(event.from_, was["queue"], int(was["order"]), was.get("owner") or "")
     return positions(event.from_, event.queue, event.order, event.owner)

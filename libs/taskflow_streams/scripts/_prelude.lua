@@ -17,6 +17,8 @@ local EPOCH_2020_MS = 1577836800000
 local ORDER_UNIT = 4398046511104 -- 2^42 ms: more than any time, so that order always comes first
 local TRAIL = 100                -- ids of its own events that a job keeps; older ones are overwritten
 local TERMINAL = { COMPLETED = true, FAILED = true, BLOCKED = true, CANCELED = true, EXPIRED = true }
+
+-- What is read of a record.  Every field costs, so the two scripts that run for each job name only what they need.
 local FIELDS = { 'state', 'queue', 'order', 'handler', 'attempt', 'fence', 'worker', 'entry', 'created', 'due', 'expires',
   'n', 'cancel', 'waited', 'needs', 'retry', 'size', 'logged', 'owner', 'ver', 'run', 'key', 'far' }
 local GROUP = 'workers'
@@ -25,22 +27,31 @@ local GROUP = 'workers'
 local function int(number) return string.format('%.0f', number) end
 local NOW = int(now)
 
-local function load_job(id)
-  local values = redis.call('HMGET', K.job .. id, unpack(FIELDS))
+local function load_job(id, fields)
+  fields = fields or FIELDS
+  local values = redis.call('HMGET', K.job .. id, unpack(fields))
   if not values[1] then return nil end
   local job = {}
-  for i = 1, #FIELDS do
-    if values[i] then job[FIELDS[i]] = values[i] end
-  end
+  for i = 1, #fields do job[fields[i]] = values[i] or nil end
   job.attempt, job.fence, job.n = tonumber(job.attempt), tonumber(job.fence), tonumber(job.n)
   return job
 end
 
 -- Records one transition: the event first, for its id goes into the record.  `set` holds further fields of the record.
+-- The event's `is` reads: at from to attempt fence order created queue worker.  `more` is msgpack.
 local function transition(id, job, to, kind, set, more)
-  local event = redis.call('XADD', K.events, '*', 'type', kind, 'job', id, 'at', NOW, 'from', job.state or '', 'to', to,
-    'attempt', job.attempt, 'fence', job.fence, 'worker', job.worker or '', 'queue', job.queue, 'order', job.order,
-    'created', job.created, 'owner', job.owner or '', 'more', more and cmsgpack.pack(more) or '')
+  local what = table.concat({ NOW, job.state or '-', to == '' and '-' or to, job.attempt, job.fence, job.order, job.created,
+    job.queue, job.worker or '-' }, ' ')
+  if job.owner then
+    more = more or {}
+    more.owner = job.owner
+  end
+  local event
+  if more then
+    event = redis.call('XADD', K.events, '*', 'type', kind, 'job', id, 'is', what, 'more', cmsgpack.pack(more))
+  else
+    event = redis.call('XADD', K.events, '*', 'type', kind, 'job', id, 'is', what)
+  end
   if to == '' then return end
   job.n = job.n + 1
   job.state = to

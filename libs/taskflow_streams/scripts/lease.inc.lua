@@ -3,6 +3,7 @@
 -- take{worker, pool, queues = '*' or {{name, weight?}, …}, want} returns a list of {id, fence, attempt, queue, handler, spec,
 -- timeout, created, due}.  Not safe to repeat: after a lost reply the worker calls resync.
 
+local STARTING = { 'state', 'queue', 'order', 'handler', 'attempt', 'fence', 'created', 'n', 'timeout', 'due', 'expires', 'owner' }
 local MAX_QUEUES = 256 -- looked at in one call, those with the lowest virtual time
 
 local function candidates(queues)
@@ -102,19 +103,18 @@ local function take(ask)
     if queue.take > 0 then
       local work, started = K.work .. queue.name, 0
       for _, id in ipairs(pop(queue)) do
-        local job = load_job(id)
+        local job = load_job(id, STARTING)
         if job and job.expires and job.attempt == 0 and tonumber(job.expires) <= now then
-          end_job(id, job, 'EXPIRED', 'job.expired')
+          end_job(id, load_job(id), 'EXPIRED', 'job.expired')
         elseif job then
           started = started + 1
           job.attempt, job.fence, job.worker = job.attempt + 1, job.fence + 1, ask.worker
-          local entry = redis.call('XADD', work, '*', 'job', id, 'fence', job.fence)
+          local entry = redis.call('XADD', work, '*', id, job.fence)
           transition(id, job, 'RUNNING', 'job.started', { 'attempt', job.attempt, 'fence', job.fence,
             'worker', ask.worker, 'entry', entry, 'started', NOW })
           if job.expires then redis.call('ZREM', K.deadlines, id) end
           leases[#leases + 1] = { id, job.fence, job.attempt, queue.name, job.handler,
-            redis.call('GET', K.spec .. id) or '', tonumber(redis.call('HGET', K.job .. id, 'timeout') or 0),
-            tonumber(job.created), tonumber(job.due or 0) }
+            redis.call('GET', K.spec .. id) or '', tonumber(job.timeout or 0), tonumber(job.created), tonumber(job.due or 0) }
         end
       end
       if started > 0 then

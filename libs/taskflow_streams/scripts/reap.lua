@@ -11,7 +11,7 @@ for _, queue in ipairs(args.queues) do
   local work = K.work .. queue
   for _, pending in ipairs(redis.call('XPENDING', work, GROUP, 'IDLE', args.visibility_ms, '-', '+', args.limit)) do
     local entry = redis.call('XRANGE', work, pending[1], pending[1])[1]
-    local id = entry and entry[2][2]
+    local id = entry and entry[2][1]
     local job = id and load_job(id)
     redis.call('XACK', work, GROUP, pending[1])
     redis.call('XDEL', work, pending[1])

@@ -20,6 +20,9 @@ local function retry_delay_ms(policy, attempt)
   return math.min(base * 2 ^ (attempt - 1), cap) * 1000
 end
 
+local REPORTING = { 'state', 'queue', 'order', 'attempt', 'fence', 'worker', 'entry', 'created', 'n', 'size', 'cancel', 'waited',
+  'logged', 'owner' }
+
 local function fail(id, job, how, body, delay, class)
   local wait = how == 'failed' and retry_delay_ms(job.retry, job.attempt)
   if not wait then
@@ -34,7 +37,7 @@ end
 
 local function report(worker, ending)
   local id, fence, how, body = ending[1], ending[2], ending[3], ending[4] or ''
-  local job = load_job(id)
+  local job = load_job(id, REPORTING)
   if not job then return 'gone' end
   if job.fence ~= fence then return 'stale' end
   if job.state ~= 'RUNNING' then return 'done' end
@@ -47,9 +50,9 @@ local function report(worker, ending)
   elseif how == 'canceled' or job.cancel then
     end_job(id, job, 'CANCELED', 'job.canceled', nil, #body)
   elseif how == 'released' then
-    give_back(id, job)
+    give_back(id, load_job(id))
   else
-    fail(id, job, how, body, ending[5], ending[6])
+    fail(id, load_job(id), how, body, ending[5], ending[6])
   end
   return 'ok'
 end

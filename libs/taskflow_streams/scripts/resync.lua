@@ -13,8 +13,8 @@ for _, queue in ipairs(redis.call('SMEMBERS', K.queues)) do
   local work = K.work .. queue
   for _, pending in ipairs(redis.call('XPENDING', work, GROUP, '-', '+', 1000, args.worker)) do
     local entry = redis.call('XRANGE', work, pending[1], pending[1])[1]
-    local id = entry and entry[2][2]
-    local fence = entry and tonumber(entry[2][4])
+    local id = entry and entry[2][1]
+    local fence = entry and tonumber(entry[2][2])
     if not entry then
       redis.call('XACK', work, GROUP, pending[1])
     elseif knows[id] ~= fence then

@@ -32,7 +32,7 @@ if args.dependencies then
   end
 end
 
-local was = { queue = job.queue, order = tonumber(job.order), owner = job.owner }
+local was = { was = { queue = job.queue, order = tonumber(job.order), owner = job.owner } }
 if job.state == 'READY' then unplace(id, job) end
 
 local to = job.state
