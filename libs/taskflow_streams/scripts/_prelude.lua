@@ -17,8 +17,6 @@ local EPOCH_2020_MS = 1577836800000
 local ORDER_UNIT = 4398046511104 -- 2^42 ms: more than any time, so that order always comes first
 local TRAIL = 100                -- ids of its own events that a job keeps; older ones are overwritten
 local TERMINAL = { COMPLETED = true, FAILED = true, BLOCKED = true, CANCELED = true, EXPIRED = true }
-
--- What is read of a record.  Every field costs, so the two scripts that run for each job name only what they need.
 local FIELDS = { 'state', 'queue', 'order', 'handler', 'attempt', 'fence', 'worker', 'entry', 'created', 'due', 'expires',
   'n', 'cancel', 'waited', 'needs', 'retry', 'size', 'logged', 'owner', 'ver', 'run', 'key', 'far' }
 local GROUP = 'workers'
@@ -27,12 +25,11 @@ local GROUP = 'workers'
 local function int(number) return string.format('%.0f', number) end
 local NOW = int(now)
 
-local function load_job(id, fields)
-  fields = fields or FIELDS
-  local values = redis.call('HMGET', K.job .. id, unpack(fields))
+local function load_job(id)
+  local values = redis.call('HMGET', K.job .. id, unpack(FIELDS))
   if not values[1] then return nil end
   local job = {}
-  for i = 1, #fields do job[fields[i]] = values[i] or nil end
+  for i = 1, #FIELDS do job[FIELDS[i]] = values[i] or nil end
   job.attempt, job.fence, job.n = tonumber(job.attempt), tonumber(job.fence), tonumber(job.n)
   return job
 end

@@ -20,8 +20,14 @@ local function retry_delay_ms(policy, attempt)
   return math.min(base * 2 ^ (attempt - 1), cap) * 1000
 end
 
-local REPORTING = { 'state', 'queue', 'order', 'attempt', 'fence', 'worker', 'entry', 'created', 'n', 'size', 'cancel', 'waited',
-  'logged', 'owner' }
+local function load_to_end(id)
+  local v = redis.call('HMGET', K.job .. id, 'state', 'queue', 'order', 'attempt', 'fence', 'worker', 'entry', 'created', 'n',
+    'size', 'cancel', 'waited', 'logged', 'owner')
+  if not v[1] then return nil end
+  return { state = v[1], queue = v[2], order = v[3], attempt = tonumber(v[4]), fence = tonumber(v[5]), worker = v[6] or nil,
+    entry = v[7] or nil, created = v[8], n = tonumber(v[9]), size = v[10], cancel = v[11] or nil, waited = v[12] or nil,
+    logged = v[13] or nil, owner = v[14] or nil }
+end
 
 local function fail(id, job, how, body, delay, class)
   local wait = how == 'failed' and retry_delay_ms(job.retry, job.attempt)
@@ -37,7 +43,7 @@ end
 
 local function report(worker, ending)
   local id, fence, how, body = ending[1], ending[2], ending[3], ending[4] or ''
-  local job = load_job(id, REPORTING)
+  local job = load_to_end(id)
   if not job then return 'gone' end
   if job.fence ~= fence then return 'stale' end
   if job.state ~= 'RUNNING' then return 'done' end
