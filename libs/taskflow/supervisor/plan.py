@@ -66,8 +66,9 @@ def _program(name: str, service: str, settings: StackSettings, shared: Mapping[s
     else:
         host, port = ports.LOOPBACK, free_port
         own = {"health_host": host, "health_port": port}
-    if service == "worker" and settings.worker_concurrency is not None:
+    if service == "worker":
         own["worker_concurrency"] = settings.worker_concurrency
-    environment = {variable(field): str(value) for field, value in {**shared, **own}.items()}
+    told = {**shared, **own}
+    environment = {variable(field): str(value) for field, value in told.items() if value is not None}
     command = (sys.executable, "-P", "-m", find(service).module)  # -P: the working directory is not our code
     return Program(name, service, command, environment, host, port)
