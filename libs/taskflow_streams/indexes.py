@@ -7,7 +7,7 @@ ascending is `created_at DESC, id ASC`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 from taskflow_domain import priority_of_order
@@ -40,12 +40,13 @@ def index_name(scope: str, status: str, priority: int) -> str:
     return f"{scope}:{status}:{priority}"
 
 
-def positions(status: str, queue: str, order: int, owner: str) -> Iterable[str]:
+@lru_cache(maxsize=4096)
+def positions(status: str, queue: str, order: int, owner: str) -> tuple[str, ...]:
     """The sorted sets a job stands in; none for a job that does not exist."""
     if not status:
-        return []
+        return ()
     priority = priority_of_order(order)
-    return [index_name(scope, status, priority) for scope in scopes_of(queue, owner)]
+    return tuple(index_name(scope, status, priority) for scope in scopes_of(queue, owner))
 
 
 class Projection:

@@ -141,6 +141,10 @@ class Store:
             partition = random.randrange(len(self.partitions))
         return self._ids.new(partition)
 
+    def new_ids(self, count: int) -> list[str]:
+        """Ids for new jobs without dependencies, all of one partition, so that one script takes them."""
+        return self._ids.new_many(count, random.randrange(len(self.partitions)))
+
     def partition(self, job_id: str) -> Partition | None:
         """The partition an id belongs to; None for an id that cannot be one of ours."""
         index = partition_of(job_id)

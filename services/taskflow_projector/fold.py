@@ -7,7 +7,7 @@ where it ended up.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from taskflow_streams import Event
@@ -19,7 +19,7 @@ MINUTE_TTL_MS = 25 * 3600 * 1000  # a day of charts, and an hour to look at them
 
 def fold(events: Sequence[Event]) -> dict[str, Any]:
     """The changes that `Projection.apply` takes."""
-    before: dict[str, Iterable[str]] = {}
+    before: dict[str, tuple[str, ...]] = {}
     after: dict[str, Event] = {}
     totals: Counter[str] = Counter()
     minutes: dict[int, Counter[str]] = defaultdict(Counter)
@@ -52,7 +52,7 @@ def fold(events: Sequence[Event]) -> dict[str, Any]:
     }
 
 
-def _stood(event: Event) -> Iterable[str]:
+def _stood(event: Event) -> tuple[str, ...]:
     """Where the job stood before the event: an update may have moved it between queues, priorities or owners."""
     if event.type == "job.updated":
         was = event.more["was"]

@@ -1,0 +1,32 @@
+"""What the documents say about the code is true."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from taskflow_streams.keys import NAMES
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [
+    path for path in ROOT.glob("**/*.md") if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+]
+
+
+def test_the_table_of_keys_is_that_of_the_code() -> None:
+    """libs/taskflow_streams/README.md lists every key, its type and what it holds."""
+    text = (ROOT / "libs/taskflow_streams/README.md").read_text("utf-8")
+
+    for spelling, kind, holds in NAMES.values():
+        suffix = "<…>" if spelling.endswith(":") else ""
+        assert f"| `P {spelling}{suffix}` | {kind} | {holds} |" in text
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_in_the_documents_lead_somewhere(document: Path) -> None:
+    """Every relative link of every document names a file that is there."""
+    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text("utf-8")):
+        if not target.startswith(("http://", "https://")):
+            assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"
