@@ -63,7 +63,10 @@ def _entry(field: str, info: FieldInfo) -> list[str]:
     about = info.description or ""
     if field.upper() in PLAIN_NAMES:
         about += f"  Also read as {field.upper()}."
-    return [*(f"# {line}" for line in wrap(about, 117)), f"# {variable(field)}={_written(info.get_default(call_default_factory=True))}"]
+    return [
+        *(f"# {line}" for line in wrap(about, 117)),
+        f"# {variable(field)}={_written(info.get_default(call_default_factory=True))}",
+    ]
 
 
 def _written(value: object) -> str:

@@ -62,7 +62,7 @@ def _run_to_the_end(name: str, settings: S, main: Main[S]) -> int:
 async def _live(name: str, settings: S, main: Main[S], health: Health, stop: Stop) -> int:
     log, status = logs.get_log(), 0
     async with contextlib.AsyncExitStack() as undo:
-        undo.enter_context(two_stage(asyncio.get_running_loop(), stop.ask))
+        undo.enter_context(two_stage(asyncio.get_running_loop(), stop.ask, stop.arm))
         web = Web(listen(settings.address), health.app, settings.stop_grace_s)
         web.start()
         undo.push_async_callback(web.stop)

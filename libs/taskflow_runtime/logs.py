@@ -6,7 +6,6 @@ Logging never fails its caller: a value that has no JSON form is shown by its re
 away is ignored.
 """
 
-import json
 import logging
 import os
 import sys
@@ -118,9 +117,21 @@ def _exception(_logger: object, _method: str, event: EventDict) -> EventDict:
 
 def _json(_logger: object, _method: str, event: EventDict) -> str:
     try:
-        return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
-    except TypeError:  # an integer beyond 64 bits, half of a surrogate pair
-        return json.dumps({str(key): value for key, value in event.items()}, default=repr)
+        return _dump(event)
+    except TypeError:  # an integer beyond 64 bits, half of a surrogate pair: show the odd fields by their repr
+        return _dump({_tame(key): _tame(value) for key, value in event.items()})
+
+
+def _tame(value: object) -> object:
+    try:
+        _dump(value)
+    except TypeError:
+        return repr(value).encode(errors="backslashreplace").decode()
+    return value
+
+
+def _dump(value: object) -> str:
+    return orjson.dumps(value, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
 def _pretty(colors: bool) -> structlog.dev.ConsoleRenderer:
