@@ -1,0 +1,50 @@
+"""What a handler can know about the attempt it runs in: `current()`."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+
+Progress = Callable[[float, str], None]
+
+
+@dataclass(slots=True)
+class Context:
+    """One attempt of one job.
+
+    `fence` grows with every attempt of a job: whoever stores it beside what the handler writes elsewhere can refuse
+    the late writes of an attempt that was taken for lost.
+    """
+
+    job_id: str
+    attempt: int  # 1 is the first
+    fence: int
+    queue: str
+    name: str
+    worker: str
+    deadline: datetime | None  # when it is stopped for taking too long
+    canceled: bool = False  # it shall stop; a thread cannot be stopped from outside, so long loops look here
+    _progress: Progress | None = field(default=None, repr=False)
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """Say how far the attempt is, from 0 to 1.  Costs nothing: the latest word is sent about once a second."""
+        if not 0 <= fraction <= 1:
+            raise ValueError(f"progress is a fraction from 0 to 1, not {fraction!r}")
+        if self._progress is not None:
+            self._progress(float(fraction), note)
+
+
+_current: ContextVar[Context] = ContextVar("taskflow_current")
+
+
+def current() -> Context:
+    """The attempt that this code runs in.  Raises RuntimeError outside of one."""
+    try:
+        return _current.get()
+    except LookupError:
+        raise RuntimeError("current() is for code that runs inside a job") from None
+
+
+def enter(context: Context) -> None:
+    """Make it the current attempt of this asyncio task, or of this thread until it enters the next."""
+    _current.set(context)

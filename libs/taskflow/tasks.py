@@ -1,0 +1,136 @@
+"""`@task`: the functions that jobs can name.
+
+The function stays what it was and can be called directly; the registry knows it by name, with the options its jobs
+have unless they say otherwise.  How a payload becomes its arguments is told in `taskflow.calling`.
+"""
+
+import inspect
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, TypeVar, overload
+
+from taskflow.calling import Arguments, arguments_for, signature_of, takes_whole
+from taskflow_domain import NAME_MAX_CHARS, RetryPolicy
+
+DEFAULT_QUEUE = "default"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """A registered function."""
+
+    name: str
+    function: Callable[..., Any]
+    queue: str = DEFAULT_QUEUE
+    retry_policy: RetryPolicy | None = None
+    timeout_s: float | None = None
+    is_async: bool = field(init=False)
+    _signature: inspect.Signature = field(init=False, repr=False)
+    _whole: bool = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _check_function(self.name, self.function)
+        if self.timeout_s is not None and not self.timeout_s > 0:
+            raise ValueError(f"timeout_s of task {self.name!r} must be more than 0, not {self.timeout_s!r}")
+        signature = signature_of(self.function)
+        object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
+        object.__setattr__(self, "_signature", signature)
+        object.__setattr__(self, "_whole", takes_whole(signature))
+
+    def arguments(self, payload: bytes) -> Arguments:
+        """What to call the function with for this payload, which is JSON text."""
+        value = json.loads(payload)
+        return ((value,), {}) if self._whole else arguments_for(self.name, self._signature, value)
+
+
+class Registry:
+    """Tasks by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[str, Task] = {}
+        self._by_function: dict[Callable[..., Any], Task] = {}
+        self.tasks = MappingProxyType(self._by_name)
+
+    @overload
+    def task(self, function: F, /) -> F: ...
+
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        retry_policy: RetryPolicy | None = None,
+        timeout_s: float | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = DEFAULT_QUEUE,
+        retry_policy: RetryPolicy | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """Register a function: `@task`, or `@task(name="mail.send", queue="mail", timeout_s=30)`.
+
+        Its name is the function's own unless one is given; a job runs it by that name.  A coroutine function runs on
+        the worker's event loop, and must not block it; any other in a thread.  `queue`, `retry_policy` and `timeout_s`
+        are what `Client.enqueue` uses when it is not told otherwise; `timeout_s` also limits jobs that
+        were submitted without a limit.
+        """
+
+        def register(function: F) -> F:
+            own_name: str = getattr(function, "__name__", type(function).__name__)
+            self._add(Task(name or own_name, function, queue, retry_policy, timeout_s))
+            return function
+
+        return register if function is None else register(function)
+
+    def find(self, task: str | Callable[..., Any]) -> Task | None:
+        """The task of this name, or of this function (also under further decorators that set `__wrapped__`)."""
+        if isinstance(task, str):
+            return self._by_name.get(task)
+        return self._by_function.get(task) or self._by_function.get(inspect.unwrap(task))
+
+    def _add(self, task: Task) -> None:
+        other = self._by_name.get(task.name)
+        if other is not None and _home(other) != _home(task):
+            raise ValueError(
+                f"two functions are called {task.name!r}, {_home(other)} and {_home(task)}; give one of them another "
+                "name: @task(name=…)"
+            )
+        if other is not None:  # its module was loaded again
+            del self._by_function[other.function]
+        self._by_name[task.name] = task
+        self._by_function[task.function] = task
+
+
+registry = Registry()
+task = registry.task
+
+
+def _home(task: Task) -> str:
+    function = inspect.unwrap(task.function)
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+
+
+def _check_name(name: str) -> None:
+    if not 1 <= len(name) <= NAME_MAX_CHARS or "\0" in name:
+        raise ValueError(f"a task's name has 1 to {NAME_MAX_CHARS} characters, none of them NUL")
+    if name.startswith("@"):
+        raise ValueError(f"a task's name cannot begin with '@', which is for executors: {name!r}")
+
+
+def _check_function(name: str, function: Callable[..., Any]) -> None:
+    if not callable(function):
+        raise TypeError(f"task {name!r} must be a function, not {function!r}")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"task {name!r} must return its result; a generator cannot be a task")
