@@ -62,6 +62,7 @@ class Registry:
     @overload
     def task(
         self,
+        /,
         *,
         name: str | None = None,
         queue: str = DEFAULT_QUEUE,
