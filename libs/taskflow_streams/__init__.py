@@ -3,7 +3,7 @@
 from taskflow_streams.errors import Full, StreamsError, Unavailable, Unfit
 from taskflow_streams.graph import Message, Resolution
 from taskflow_streams.history import Event, id_key
-from taskflow_streams.jobs import SUBMIT_BATCH, Change, UnknownDependency
+from taskflow_streams.jobs import SUBMIT_BATCH, Change, DependencyCycle, UnknownDependency
 from taskflow_streams.leases import BATCH, Order, Pool, Token
 from taskflow_streams.logs import LogChunk
 from taskflow_streams.queues import QueueRecord
@@ -36,6 +36,7 @@ __all__ = [
     "Change",
     "Claim",
     "Deleted",
+    "DependencyCycle",
     "Ending",
     "Event",
     "Failure",

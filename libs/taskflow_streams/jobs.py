@@ -35,6 +35,14 @@ class UnknownDependency(ValueError):
         self.dependency = dependency
 
 
+class DependencyCycle(ValueError):
+    """Jobs of one batch need one another: each of `path` the next, and the last the first."""
+
+    def __init__(self, path: list[str]) -> None:
+        super().__init__(f"these jobs form a cycle: {' -> '.join([*path, path[0]])}")
+        self.path = path
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """What an update sets.  Fields not in `set` stay; those in `clear` are removed."""
@@ -56,7 +64,7 @@ class Jobs:
         self._claim_ttl_ms = claim_ttl_ms
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Accept all jobs or, when one names an unknown dependency of this partition, none.
+        """Accept all jobs or, when one names an unknown dependency of this partition or some form a cycle, none.
 
         Safe to repeat.  At most SUBMIT_BATCH; dependencies of other partitions are known to exist.
         """
@@ -65,6 +73,9 @@ class Jobs:
         reply = await self._scripts.run("submit", [self._pack(job) for job in jobs])
         if reply[0] == b"unknown":
             raise UnknownDependency(reply[1].decode(), reply[2].decode())
+        if reply[0] == b"cycle":
+            needs = {job.id: job.dependencies for job in reversed(jobs)}
+            raise DependencyCycle(detect_cycle(reply[1].decode(), needs[reply[1].decode()], needs).cycle_path)
         return [Submitted(word.decode()) for word in reply[1]]
 
     def _pack(self, job: NewJob) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 --       key?, dependencies = {…}?, elsewhere = {…}?}.  `elsewhere` are dependencies in other partitions, known to exist.
 --
 -- Replies {'ok', {word, …}} with a word per job: 'created', 'existing' (that id is there already) or 'gone' (it was, and was
--- removed); or {'unknown', job_id, dependency} with nothing written.
+-- removed); or, with nothing written, {'unknown', job_id, dependency} or {'cycle', job_id} when jobs of the batch need one another.
 
 local jobs = args
 local fresh, words = {}, {}
@@ -34,7 +34,29 @@ for i, job in ipairs(jobs) do
   end
 end
 
--- A job of this batch is born after those it needs, so that their state is known (the caller has refused cycles).
+-- A job of this batch is born after those it needs, so that their state is known.  Depth first over the batch's own
+-- dependencies, without recursion: a chain may be a thousand long.
+local order, placed, open = {}, {}, {}
+for i, root in ipairs(jobs) do
+  local stack = words[i] == 'created' and not placed[root.id] and { root } or {}
+  while #stack > 0 do
+    local job, first = stack[#stack], nil
+    open[job.id] = true
+    for _, dependency in ipairs(job.dependencies or {}) do
+      if fresh[dependency] and not placed[dependency] then first = fresh[dependency]; break end
+    end
+    if not first then
+      stack[#stack] = nil
+      placed[job.id] = true
+      order[#order + 1] = job
+    elseif open[first.id] then
+      return cmsgpack.pack({ 'cycle', first.id })
+    else
+      stack[#stack + 1] = first
+    end
+  end
+end
+
 local born = {}
 local function birth_state(job)
   local state = 'READY'
@@ -103,25 +125,6 @@ local function write(new)
   end
 end
 
--- Depth first over the batch's own dependencies, without recursion: a chain may be a thousand long.
-for i, root in ipairs(jobs) do
-  if words[i] == 'created' and not born[root.id] then
-    local stack = { root }
-    while #stack > 0 do
-      local job = stack[#stack]
-      local blocked_on
-      for _, dependency in ipairs(job.dependencies or {}) do
-        if fresh[dependency] and not born[dependency] then blocked_on = fresh[dependency]; break end
-      end
-      if blocked_on then
-        stack[#stack + 1] = blocked_on
-      else
-        stack[#stack] = nil
-        if not born[job.id] then write(job) end
-      end
-    end
-  end
-end
-
+for _, job in ipairs(order) do write(job) end
 flush()
 return cmsgpack.pack({ 'ok', words })
