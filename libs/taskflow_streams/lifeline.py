@@ -49,7 +49,7 @@ def follow_parent() -> Callable[[], None] | None:
 
 
 class Guard:
-    """A process that kills `pid` when this one ends, however it ends.  Dismiss it before `pid` is reaped."""
+    """A process that kills `pid` when this one ends, however it ends.  Dismiss it when `pid` has ended."""
 
     def __init__(self, pid: int) -> None:
         reading, self._writing = os.pipe()

@@ -24,6 +24,7 @@ from taskflow_streams.lifeline import follow_parent, kernel_watches
 REFUSALS = (2, 3)  # a setting, an address or a broker that will not do: the same again after a restart
 LONGEST_LINE = 1 << 20
 READY_POLL_S = 0.1
+READY_POLL_LONGEST_S = 1.0  # a service may have to wait for its broker for hours
 OUTPUT_GRACE_S = 1.0  # for the last lines of a process that has ended
 
 
@@ -133,8 +134,10 @@ class Child:
             output.cancel()
 
     async def _greet(self) -> None:
-        while not await health.is_ready(self.program.host, self.program.port):  # noqa: ASYNC110 - only polling tells
-            await asyncio.sleep(READY_POLL_S)
+        pause_s = READY_POLL_S
+        while not await health.is_ready(self.program.host, self.program.port):
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.05, READY_POLL_LONGEST_S)
         if self._ever_ready:
             self._log.info("service.back")
         self._ever_ready = True

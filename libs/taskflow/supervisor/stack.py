@@ -104,7 +104,7 @@ class Stack:
                 self._log.warning("up.slow", waiting_for=", ".join(waiting))
 
     async def _stop_services(self) -> None:
-        self._log.info("up.stopping")
+        self._log.info("up.stopping", hint="Ctrl-C again kills at once")
         orderly = asyncio.create_task(self._stop_in_order())
         hurried = asyncio.create_task(self._hurry.wait())
         await asyncio.wait([orderly, hurried], return_when=asyncio.FIRST_COMPLETED)
