@@ -84,18 +84,20 @@ class Service(Generic[S]):
         """Run a loop beside `main`, and again if it crashes.  The service ends when `main` and all of these have."""
         task = asyncio.create_task(self._supervise(loop, name), name=name)
         self._backgrounds.add(task)
+        task.add_done_callback(self._backgrounds.discard)
         return task
 
     async def join(self) -> None:
         """Wait until every background loop has ended."""
-        while pending := [task for task in self._backgrounds if not task.done()]:
-            await asyncio.wait(pending)
+        while self._backgrounds:
+            await asyncio.wait(self._backgrounds)
 
     async def abandon(self) -> None:
         """Cancel the background loops that are left."""
-        for task in self._backgrounds:
+        left = list(self._backgrounds)
+        for task in left:
             task.cancel()
-        await asyncio.gather(*self._backgrounds, return_exceptions=True)
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _supervise(self, loop: Callable[[], Awaitable[None]], name: str) -> None:
         clock, backoff = asyncio.get_running_loop().time, Backoff()

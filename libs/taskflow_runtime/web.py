@@ -26,9 +26,9 @@ _REASONS = {
 def listen(address: Address) -> socket.socket:
     """A listening socket, or `AddressTaken` with the setting to change."""
     try:
-        family, kind, protocol, _, where = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        found = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # `localhost` is often ::1 first, while most clients mean 127.0.0.1
+        family, kind, protocol, _, where = min(found, key=lambda each: each[0] != socket.AF_INET)
         bound = socket.socket(family, kind, protocol)
     except OSError as error:
         raise AddressTaken(f"Cannot listen on {address.host}: {error.strerror}.") from None

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import logging
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, cast
@@ -66,10 +67,13 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def lines() -> AsyncIterator[Lines]:
     """What is logged."""
-    out = io.BytesIO()
+    out, root = io.BytesIO(), logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     logs.configure("reaper", level="debug", out=out)
     yield lambda: [orjson.loads(line) for line in out.getvalue().splitlines()]
     structlog.reset_defaults()
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture
