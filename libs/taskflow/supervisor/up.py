@@ -46,7 +46,7 @@ def up(data_dir: Path, workers: int, **overrides: Any) -> None:
         raise CommandFailed(str(error)) from None
     with Claim(data_dir.resolve()) as claim:
         ports.check(settings.host, settings.port)
-        server = None if "redis_url" in settings.model_fields_set else EmbeddedServer(claim.data_dir / "valkey")
+        server = None if "redis_url" in settings.model_fields_set else EmbeddedServer(claim.data_dir)
         redis_url = server.url if server else settings.redis_url
         plan = programs(settings, redis_url, workers)
         try:
