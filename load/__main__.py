@@ -1,0 +1,138 @@
+"""`python -m load`: enqueue, drain and latency, with all services running, beside raw figures of the same run."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+from dataclasses import asdict, dataclass
+from time import perf_counter, time_ns
+
+from load import raw
+from load.figures import percentile, table
+from load.stack import stack, worker
+from taskflow import Client
+from taskflow.submission import Submission
+from taskflow_streams import Query, Store
+
+LATENCY_JOBS = 2_000
+LATENCY_PER_S = 200
+DRAIN_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What was measured."""
+
+    jobs: int
+    enqueued_per_s: float
+    drained_per_s: float
+    bytes_per_waiting_job: float
+    latency_p50_ms: float
+    latency_p95_ms: float
+    latency_p99_ms: float
+    raw: raw.Raw
+
+
+async def run(jobs: int, concurrency: int) -> Figures:
+    """One whole measurement."""
+    async with stack() as url, await Client.connect(url) as client:
+        reference = await raw.measure(client.store)
+        await client.store.search.barrier(60)
+        enqueued, waiting_bytes = await enqueue(client, jobs)
+        await client.store.search.barrier(60)
+        async with worker(url, concurrency):
+            drained = await drain(client.store, jobs)
+            latencies = await trickle(client)
+    return Figures(
+        jobs,
+        enqueued,
+        drained,
+        waiting_bytes,
+        percentile(latencies, 50),
+        percentile(latencies, 95),
+        percentile(latencies, 99),
+        reference,
+    )
+
+
+async def enqueue(client: Client, jobs: int) -> tuple[float, float]:
+    """Jobs per second through the SDK in batches, and the memory each takes while it waits."""
+    before, _ = await client.store.memory()
+    start = perf_counter()
+    await client.enqueue_many(Submission("load.noop", queue="load") for _ in range(jobs))
+    seconds = perf_counter() - start
+    after, _ = await client.store.memory()
+    return jobs / seconds, (after - before) / jobs
+
+
+async def drain(store: Store, jobs: int) -> float:
+    """Jobs per second from the first start to the last completion, by the server's clock."""
+    query = Query(queue="load")
+    deadline = perf_counter() + DRAIN_SECONDS
+    while (await store.partitions[0].projection.totals()).get("job.completed:load", 0) < jobs:
+        if perf_counter() > deadline:
+            raise TimeoutError(f"{jobs} jobs were not drained within {DRAIN_SECONDS} s")
+        await asyncio.sleep(0.5)
+    first = last = 0
+    after = "0-0"
+    while events := await store.partitions[0].history.after(after, 2000):
+        after = events[-1].id
+        for event in events:
+            if event.queue == query.queue and event.type == "job.started":
+                first = first or event.at_ms
+            elif event.queue == query.queue and event.type == "job.completed":
+                last = event.at_ms
+    return jobs * 1000 / (last - first)
+
+
+async def trickle(client: Client) -> list[float]:
+    """Milliseconds from submit to start, one job at a time at a steady rate."""
+    ids = []
+    start = perf_counter()
+    for number in range(LATENCY_JOBS):
+        ids.append(await client.enqueue("load.stamp", {"sent_ns": time_ns()}, queue="load"))
+        await asyncio.sleep(max(0.0, start + (number + 1) / LATENCY_PER_S - perf_counter()))
+    return [(await client.result(job_id, 30)) / 1e6 for job_id in ids]
+
+
+def report(figures: Figures) -> str:
+    """The figures as a table, each beside its reference."""
+    reference = figures.raw
+    return table(
+        [
+            (
+                "enqueued through the SDK, batches of 500",
+                f"{figures.enqueued_per_s:,.0f}/s",
+                f"{figures.enqueued_per_s / reference.bare_submit_per_s:.0%} of the bare engine's "
+                f"{reference.bare_submit_per_s:,.0f}/s; pipelined XADD: {reference.xadds_per_s:,.0f}/s",
+            ),
+            (
+                "drained by one worker process",
+                f"{figures.drained_per_s:,.0f}/s",
+                f"{figures.drained_per_s / reference.bare_drain_per_s:.0%} of the bare engine's "
+                f"{reference.bare_drain_per_s:,.0f}/s",
+            ),
+            (
+                f"submit to start at {LATENCY_PER_S}/s, p50 / p95 / p99",
+                f"{figures.latency_p50_ms:.1f} / {figures.latency_p95_ms:.1f} / {figures.latency_p99_ms:.1f} ms",
+                f"one PING: {reference.ping_p50_ms:.2f} ms",
+            ),
+            ("memory of a waiting job, with its event and indexes", f"{figures.bytes_per_waiting_job:,.0f} bytes", ""),
+        ]
+    )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Measure TaskFlow on this machine.")
+    parser.add_argument("--jobs", type=int, default=100_000, help="no-op jobs to enqueue and drain (100,000)")
+    parser.add_argument("--concurrency", type=int, default=200, help="slots of the one worker (200)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    options = parser.parse_args()
+    figures = asyncio.run(run(options.jobs, options.concurrency))
+    print(json.dumps(asdict(figures), indent=2) if options.json else report(figures))
+
+
+if __name__ == "__main__":
+    main()
