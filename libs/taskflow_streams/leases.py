@@ -14,6 +14,7 @@ from taskflow_streams.records import Ending, Lease, Renewed, Reported, read_leas
 from taskflow_streams.scripts import Scripts
 
 BATCH = 500  # Redis serves nobody else while a script runs
+INBOX_SECONDS = 3600  # a worker that has not read its inbox for so long is dead
 Token = tuple[str, int]  # job id, fence
 
 
@@ -47,7 +48,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a worker finds in its inbox: 'cancel' or 'lost' for one attempt, or 'drain'."""
+    """What a worker finds in its inbox: 'cancel' or 'lost' for one attempt, 'drain', or 'wake'."""
 
     verb: str
     job_id: str = ""
@@ -99,14 +100,27 @@ class Leases:
         args = {"worker": worker, "tokens": [list(token) for token in tokens]}
         return int(await self._scripts.run("resync", args))
 
-    async def wait(self, worker: str, pool: Pool, seconds: float) -> Order | bool:
-        """Sleep until the bell rings (True), an order comes, or the time is over (False)."""
-        bell, inbox = self._keys("bell", pool.id), self._keys("inbox", worker)
+    async def wait(self, worker: str, pool: Pool | None, seconds: float) -> Order | bool:
+        """Sleep until the pool's bell rings (True), an order comes, or the time is over (False).
+
+        Without a pool for orders alone: a bell that a worker without a free slot took would wake nobody.
+        """
+        inbox = self._keys("inbox", worker)
+        bells = [] if pool is None else [self._keys("bell", pool.id)]
         with translated():
-            reply = await self._blocking.execute_command("BZPOPMIN", inbox, bell, seconds)
+            reply = await self._blocking.execute_command("BZPOPMIN", inbox, *bells, seconds)
         if reply is None:
             return False
-        return True if reply[0].decode() == bell else _read_order(reply[1].decode())
+        return True if reply[0].decode() in bells else _read_order(reply[1].decode())
+
+    async def nudge(self, worker: str) -> None:
+        """End the worker's `wait` with an order, 'wake', that asks for nothing."""
+        inbox = self._keys("inbox", worker)
+        with translated():
+            async with self._redis.pipeline(transaction=False) as pipe:
+                pipe.zadd(inbox, {"wake": 0})
+                pipe.expire(inbox, INBOX_SECONDS)
+                await pipe.execute()
 
     async def orders(self, worker: str) -> list[Order]:
         """Take all orders from the inbox without waiting (a worker with no free slot does not wait for the bell)."""
