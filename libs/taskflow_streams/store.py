@@ -229,8 +229,17 @@ class Store:
     async def claim(self, claims: Iterable[tuple[str, str, str]]) -> list[Claim]:
         """Tie idempotency keys to job ids: (key, id, fingerprint).  Submit afterwards, under the ids replied.
 
-        A client that dies in between finds its id again, so nothing is lost and nothing runs twice.
+        A client that dies in between finds its id again, so nothing is lost and nothing runs twice.  If one of the
+        keys is tied to another fingerprint, none is claimed.
         """
-        rows = [[sha256(key.encode()).hexdigest(), job_id, fingerprint] for key, job_id, fingerprint in claims]
+        rows = [[_digest(key), job_id, fingerprint] for key, job_id, fingerprint in claims]
         replies = await self._scripts.run("claim", {"claims": rows, "ttl_ms": CLAIM_TTL_MS})
         return [Claim(job_id.decode(), fingerprint.decode(), bool(first)) for job_id, fingerprint, first in replies]
+
+    async def unclaim(self, claims: Iterable[tuple[str, str]]) -> None:
+        """Untie keys from ids whose jobs were refused, so that a mended request may use the same keys: (key, id)."""
+        await self._scripts.run("unclaim", [[_digest(key), job_id] for key, job_id in claims])
+
+
+def _digest(key: str) -> str:
+    return sha256(key.encode()).hexdigest()
