@@ -193,7 +193,7 @@ async def stall(store: Store, held: Held, seconds: float = VISIBILITY_MS / 1000)
     work = home.keys("work", held.lease.queue)
     entry = await home.redis.hget(home.keys("job", held.job_id), "entry")
     idle_ms = int(seconds * 1000)
-    await home.redis.execute_command("XCLAIM", work, "workers", held.worker, 0, entry, "IDLE", idle_ms, "JUSTID")
+    await home.redis.xclaim(work, "workers", held.worker, 0, [entry], idle=idle_ms, justid=True)
 
 
 async def reap(store: Store, *queues: str, visibility_ms: int = VISIBILITY_MS) -> tuple[int, int]:

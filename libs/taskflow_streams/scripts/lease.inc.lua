@@ -13,12 +13,12 @@ local function load_to_start(id)
     worker = nil }
 end
 
-local MAX_QUEUES = 256 -- looked at in one call, those with the lowest virtual time
+local PAGE = 256 -- queues looked at together, those with the lowest virtual time first; the next page only if they give nothing
 
-local function candidates(queues)
+local function candidates(queues, from)
   local found = {}
   if queues == '*' then
-    local rows = redis.call('ZRANGE', K.active, 0, MAX_QUEUES - 1, 'WITHSCORES')
+    local rows = redis.call('ZRANGE', K.active, from, from + PAGE - 1, 'WITHSCORES')
     for i = 1, #rows, 2 do found[#found + 1] = { name = rows[i], vtime = tonumber(rows[i + 1]) } end
   else
     for _, queue in ipairs(queues) do
@@ -30,45 +30,81 @@ local function candidates(queues)
 end
 
 local function leave_active(queue)
+  queue.left = true
   redis.call('ZREM', K.active, queue.name)
   redis.call('HSET', K.queue .. queue.name, 'vtime', queue.vtime)
 end
 
--- Which lanes of the queue this pool can run, and how many jobs it may take from them now.
+-- Which lanes of the queue this pool can run, and how many jobs it may take from them now.  A queue that can give nothing to
+-- anybody leaves `active`: a new job, a freed slot or a change of its settings brings it back.
 local function survey(queue, pool)
   queue.lanes = redis.call('SINTER', K.lanes .. queue.name, K.skills .. pool)
-  queue.free, queue.count = 0, 0
+  queue.free, queue.count, queue.depth = 0, 0, {}
   if #queue.lanes == 0 then
     if redis.call('EXISTS', K.lanes .. queue.name) == 0 then leave_active(queue) end
     return
   end
   local settings = redis.call('HMGET', K.queue .. queue.name, 'paused', 'max_concurrent', 'weight')
   queue.weight = tonumber(queue.weight or settings[3] or 1)
-  if settings[1] == '1' then return end
-  for _, handler in ipairs(queue.lanes) do
-    queue.count = queue.count + redis.call('ZCARD', K.ready .. queue.name .. ':' .. handler)
+  local room = math.huge
+  if settings[1] == '1' then
+    room = 0
+  elseif settings[2] then
+    room = settings[2] - redis.call('XLEN', K.work .. queue.name)
   end
-  queue.free = queue.count
-  if settings[2] then
-    queue.free = math.min(queue.count, math.max(0, settings[2] - redis.call('XLEN', K.work .. queue.name)))
-  end
-end
-
--- Shares `want` among the queues: always one more for the queue whose virtual time is lowest.
-local function share(queues, want)
-  if #queues == 1 then
-    queues[1].take = math.min(want, queues[1].free)
+  if room <= 0 then
+    leave_active(queue)
     return
   end
+  for _, handler in ipairs(queue.lanes) do
+    local depth = redis.call('ZCARD', K.ready .. queue.name .. ':' .. handler)
+    queue.depth[handler] = depth
+    queue.count = queue.count + depth
+  end
+  queue.free = math.min(queue.count, room)
+end
+
+-- The pool's queues that can give something now.
+local function givers(ask)
+  local found, from = {}, 0
+  repeat
+    local page = candidates(ask.queues, from)
+    for _, queue in ipairs(page) do
+      survey(queue, ask.pool)
+      if queue.free > 0 then found[#found + 1] = queue end
+      if not queue.left then from = from + 1 end
+    end
+  until #found > 0 or #page < PAGE or ask.queues ~= '*'
+  return found
+end
+
+-- Shares `want` among the queues: always one more for the queue whose virtual time is lowest.  Returns the virtual time at which
+-- the last of them starts: the present, from which a queue that was idle begins.
+local function share(queues, want)
+  if #queues == 1 then
+    local queue = queues[1]
+    queue.take = math.min(want, queue.free)
+    return queue.vtime + (queue.take - 1) / queue.weight
+  end
+  local present = 0
   for _, queue in ipairs(queues) do queue.take, queue.at = 0, queue.vtime end
   for _ = 1, want do
     local best
     for _, queue in ipairs(queues) do
       if queue.take < queue.free and (not best or queue.at < best.at) then best = queue end
     end
-    if not best then return end
+    if not best then break end
+    present = best.at
     best.take = best.take + 1
     best.at = best.at + 1 / best.weight
+  end
+  return present
+end
+
+local function close_if_drained(queue, handler, taken)
+  if taken == queue.depth[handler] then
+    redis.call('SREM', K.lanes .. queue.name, handler)
+    redis.call('SREM', K.laned .. handler, queue.name)
   end
 end
 
@@ -78,36 +114,34 @@ local function pop(queue)
   if #queue.lanes == 1 then
     local rows = redis.call('ZPOPMIN', K.ready .. queue.name .. ':' .. queue.lanes[1], queue.take)
     for i = 1, #rows, 2 do ids[#ids + 1] = rows[i] end
+    close_if_drained(queue, queue.lanes[1], #ids)
     return ids
   end
-  local heads = {}
+  local heads, taken = {}, {}
   for _, handler in ipairs(queue.lanes) do
-    local lane = K.ready .. queue.name .. ':' .. handler
-    local rows = redis.call('ZRANGE', lane, 0, queue.take - 1, 'WITHSCORES')
-    for i = 1, #rows, 2 do heads[#heads + 1] = { id = rows[i], score = tonumber(rows[i + 1]), lane = lane } end
+    local rows = redis.call('ZRANGE', K.ready .. queue.name .. ':' .. handler, 0, queue.take - 1, 'WITHSCORES')
+    for i = 1, #rows, 2 do heads[#heads + 1] = { id = rows[i], score = tonumber(rows[i + 1]), handler = handler } end
   end
   table.sort(heads, function(a, b)
     if a.score ~= b.score then return a.score < b.score end
     return a.id < b.id
   end)
   for i = 1, math.min(queue.take, #heads) do
-    redis.call('ZREM', heads[i].lane, heads[i].id)
+    local handler = heads[i].handler
+    redis.call('ZREM', K.ready .. queue.name .. ':' .. handler, heads[i].id)
+    taken[handler] = (taken[handler] or 0) + 1
     ids[i] = heads[i].id
   end
+  for handler, count in pairs(taken) do close_if_drained(queue, handler, count) end
   return ids
 end
 
 local function take(ask)
-  local leases, queues = {}, {}
+  local leases = {}
   if ask.want < 1 then return leases end
-  for _, queue in ipairs(candidates(ask.queues)) do
-    survey(queue, ask.pool)
-    if queue.free > 0 then queues[#queues + 1] = queue end
-  end
+  local queues = givers(ask)
   if #queues == 0 then return leases end
-  share(queues, ask.want)
-
-  local vclock, more = nil, false
+  local present, more = share(queues, ask.want), false
   for _, queue in ipairs(queues) do
     if queue.take > 0 then
       local work, started = K.work .. queue.name, 0
@@ -129,26 +163,20 @@ local function take(ask)
       if started > 0 then
         redis.call('XREADGROUP', 'GROUP', GROUP, ask.worker, 'STREAMS', work, '>')
       end
-      vclock = math.min(vclock or queue.vtime, queue.vtime)
       queue.vtime = queue.vtime + started / queue.weight
       if queue.count > queue.take then
         redis.call('ZADD', K.active, queue.vtime, queue.name)
-        more = more or queue.free > queue.take
+        more = more or queue.free > started -- what has expired took no slot
+      elseif redis.call('EXISTS', K.lanes .. queue.name) == 0 then
+        leave_active(queue)
       else
-        for _, handler in ipairs(queue.lanes) do close_lane_if_empty(queue.name, handler) end
-        if redis.call('EXISTS', K.lanes .. queue.name) == 0 then
-          leave_active(queue)
-        else
-          redis.call('ZADD', K.active, queue.vtime, queue.name)
-        end
+        redis.call('ZADD', K.active, queue.vtime, queue.name)
       end
     elseif queue.free > 0 then
       more = true
     end
   end
-  if vclock and vclock > tonumber(redis.call('HGET', K.meta, 'vclock') or 0) then
-    redis.call('HSET', K.meta, 'vclock', vclock)
-  end
+  if present > tonumber(redis.call('HGET', K.meta, 'vclock') or 0) then redis.call('HSET', K.meta, 'vclock', present) end
   -- One bell wakes one worker; it rings the next while there is more than it could take.
   if more then redis.call('ZADD', K.bell .. ask.pool, 0, 'ring') end
   return leases
