@@ -1,6 +1,6 @@
 """Loads scripts/*.lua and runs them.  Nobody else sends EVAL.
 
-Each script is its shebang, the key table, the shared prelude, the parts it names with `take`, and its own
+Each script is its shebang, the key table, the shared prelude, the part it shares with a few others, and its own
 text.  All have one convention: KEYS[1] is the partition's meta key, ARGV is the time (empty: the server's) and
 one msgpack value; so is the reply.
 """
@@ -19,7 +19,7 @@ from taskflow_streams.connection import Client
 from taskflow_streams.errors import translated
 from taskflow_streams.keys import Keys, lua_names
 
-LEASING = ("lease", "report")  # the scripts that include lease.inc.lua
+SHARED = {"lease": "lease", "report": "lease", "join": "pool", "leave": "pool"}  # script -> the .inc.lua it includes
 
 
 @cache
@@ -28,8 +28,8 @@ def source(name: str) -> tuple[str, str]:
     folder = resources.files("taskflow_streams") / "scripts"
     shebang, body = (folder / f"{name}.lua").read_text("utf-8").split("\n", 1)
     parts = [shebang, lua_names(), (folder / "_prelude.lua").read_text("utf-8")]
-    if name in LEASING:
-        parts.append((folder / "lease.inc.lua").read_text("utf-8"))
+    if name in SHARED:
+        parts.append((folder / f"{SHARED[name]}.inc.lua").read_text("utf-8"))
     text = "\n".join([*parts, body])
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 

@@ -3,8 +3,10 @@
 --
 -- args  {worker, pool, queues, handlers = {…}, fields = {name, value, …}}: `queues` is '*' or ',a,b,'
 --
--- Replies 'ok'.  Safe to repeat.
+-- Replies 'ok'.  Safe to repeat; a worker that joins another pool leaves the one it was in.
 
+local before = redis.call('HGET', K.worker .. args.worker, 'pool')
+if before and before ~= args.pool then leave_pool(args.worker, before) end
 redis.call('HSET', K.worker .. args.worker, 'pool', args.pool, unpack(args.fields))
 redis.call('HDEL', K.worker .. args.worker, 'buried')
 redis.call('ZADD', K.workers, now, args.worker)

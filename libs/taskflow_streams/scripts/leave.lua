@@ -14,21 +14,7 @@ local pool = redis.call('HGET', K.worker .. worker, 'pool')
 if pool then
   redis.call('HDEL', K.worker .. worker, 'pool')
   redis.call('HSET', K.worker .. worker, 'buried', NOW)
-  redis.call('SREM', K.members .. pool, worker)
-  if redis.call('EXISTS', K.members .. pool) == 0 then
-    for _, handler in ipairs(redis.call('SMEMBERS', K.skills .. pool)) do
-      redis.call('SREM', K.able .. handler, pool)
-      if redis.call('EXISTS', K.able .. handler) == 0 then
-        for _, queue in ipairs(redis.call('SMEMBERS', K.laned .. handler)) do
-          redis.call('SREM', K.lanes .. queue, handler)
-        end
-      end
-    end
-    redis.call('HDEL', K.pools, pool)
-    redis.call('DEL', K.skills .. pool, K.bell .. pool)
-  else
-    redis.call('ZADD', K.bell .. pool, 0, 'ring') -- it may have taken a bell with it
-  end
+  leave_pool(worker, pool)
 end
 
 local holding = false
