@@ -69,8 +69,9 @@ class History:
 
 def read_event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
     """An event from its stream entry."""
-    at, from_, to, attempt, fence, order, created, queue, worker = fields[b"is"].decode().split(" ")
-    more: dict[str, Any] = msgpack.unpackb(fields[b"more"]) if b"more" in fields else {}
+    at, from_, to, attempt, fence, order, created, queue, worker = fields[b"is"].decode().split(" ", 8)
+    # Lua cannot tell an empty table from an empty list.
+    more: dict[str, Any] = (msgpack.unpackb(fields[b"more"]) if b"more" in fields else None) or {}
     return Event(
         id=entry.decode(),
         type=fields[b"type"].decode(),

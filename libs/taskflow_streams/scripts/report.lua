@@ -50,7 +50,11 @@ local function report(worker, ending)
   if job.worker ~= worker then return 'stale' end
 
   drop_lease(job)
-  if body ~= '' then redis.call('SET', K.result .. id, body) end
+  if body ~= '' then
+    redis.call('SET', K.result .. id, body)
+  elseif how == 'completed' and job.attempt > 1 then
+    redis.call('DEL', K.result .. id) -- the error of an earlier attempt
+  end
   if how == 'completed' then
     end_job(id, job, 'COMPLETED', 'job.completed', nil, #body)
   elseif how == 'canceled' or job.cancel then
