@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, TypeAlias
 
-from redis.asyncio import Redis
+from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -24,8 +24,11 @@ VALKEY_FLOOR = (7, 2)
 
 
 def client(url: str, *, blocking_seconds: float = 0.0, max_connections: int = 64) -> Client:
-    """A client for `url`; one that blocks gets the longest block on top of its time-out."""
-    return Redis.from_url(
+    """A client for `url`; one that blocks gets the longest block on top of its time-out.
+
+    Who finds all connections in use waits for one: a burst is served a little later, not refused.
+    """
+    pool = BlockingConnectionPool.from_url(
         url,
         protocol=2,
         decode_responses=False,
@@ -35,7 +38,9 @@ def client(url: str, *, blocking_seconds: float = 0.0, max_connections: int = 64
         retry=Retry(NoBackoff(), 0),
         retry_on_error=[],
         max_connections=max_connections,
+        timeout=COMMAND_SECONDS,
     )
+    return Redis.from_pool(pool)
 
 
 async def check_fitness(redis: Client) -> None:
