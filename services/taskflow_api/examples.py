@@ -1,0 +1,126 @@
+"""The examples that the documentation shows.  Tests send the bodies and hold the answers against the schema."""
+
+from typing import Any, Final
+
+ID: Final = "019b7c3f-5d2e-7000-8000-3f2a9c1b4d5e"
+OTHER_ID: Final = "019b7c3f-5d2d-7000-8000-1c0d2e3f4a5b"
+
+JOB: Final[dict[str, Any]] = {
+    "id": ID,
+    "name": "resize",
+    "queue": "images",
+    "payload": {"path": "cat.jpg", "width": 640},
+    "priority": 5,
+    "status": "COMPLETED",
+    "dependencies": [OTHER_ID],
+    "retry_policy": {
+        "max_attempts": 3,
+        "backoff_strategy": "EXPONENTIAL",
+        "base_delay_seconds": 10,
+        "max_delay_seconds": 300,
+    },
+    "created_at": "2026-01-02T03:04:05.678Z",
+    "updated_at": "2026-01-02T03:04:07.012Z",
+    "attempt_count": 1,
+    "type": "task",
+    "task": None,
+    "owner": None,
+    "timeout_s": 60,
+    "scheduled_at": None,
+    "expires_at": None,
+    "started_at": "2026-01-02T03:04:06.001Z",
+    "finished_at": "2026-01-02T03:04:07.012Z",
+    "result": {"bytes": 48213},
+    "error": None,
+    "progress": {"fraction": 1.0, "message": None},
+    "run_id": None,
+    "retry_of": None,
+    "worker": "worker-1",
+}
+
+EVENT: Final[dict[str, Any]] = {
+    "id": "1767323046001-0",
+    "type": "job.started",
+    "at": "2026-01-02T03:04:06.001Z",
+    "from": "READY",
+    "to": "RUNNING",
+    "attempt": 1,
+    "worker": "worker-1",
+    "queue": "images",
+    "priority": 5,
+}
+
+EXPLANATION: Final[dict[str, Any]] = {
+    "id": ID,
+    "status": "PENDING",
+    "message": "It waits for 1 job.",
+    "reasons": [{"code": "WAITING_FOR_DEPENDENCIES", "message": "It waits for 1 job.", "jobs": [OTHER_ID]}],
+}
+
+QUEUE: Final[dict[str, Any]] = {
+    "name": "images",
+    "waiting": 12,
+    "running": 4,
+    "paused": False,
+    "max_concurrent": 4,
+    "weight": 1.0,
+    "reason": None,
+}
+
+WORKER: Final[dict[str, Any]] = {
+    "id": "worker-1",
+    "name": "worker-1",
+    "queues": None,
+    "concurrency": 8,
+    "running": 4,
+    "started_at": "2026-01-02T03:00:00.000Z",
+    "last_heartbeat": "2026-01-02T03:04:05.678Z",
+    "status": "online",
+}
+
+BODIES: Final[dict[str, dict[str, Any]]] = {
+    "CreateJob": {
+        "least": {"name": "taskflow.noop", "queue": "default"},
+        "more": {
+            "name": "resize the cat",
+            "task": "taskflow.echo",
+            "queue": "images",
+            "payload": {"path": "cat.jpg", "width": 640},
+            "priority": 8,
+            "retry_policy": {"max_attempts": 5, "base_delay_seconds": 2},
+            "timeout_s": 60,
+            "delay_s": 1.5,
+        },
+    },
+    "UpdateJob": {"some": {"priority": 10, "retry_policy": {"max_attempts": 1}}},
+    "Batch": {
+        "diamond": {
+            "jobs": [
+                {"key": "a", "name": "taskflow.noop", "queue": "default"},
+                {"key": "b", "name": "taskflow.noop", "queue": "default", "depends_on": ["a"]},
+                {"key": "c", "name": "taskflow.noop", "queue": "default", "depends_on": ["a"]},
+                {"name": "taskflow.noop", "queue": "default", "depends_on": ["b", "c"]},
+            ]
+        }
+    },
+    "UpdateQueue": {
+        "pause": {"paused": True, "reason": "the disk is full"},
+        "resume": {"paused": False},
+        "limit": {"max_concurrent": 4},
+    },
+}
+
+
+def _error(code: str, message: str, *details: tuple[str, str]) -> dict[str, Any]:
+    rows = [{"field": field, "message": text} for field, text in details]
+    return {"error": {"code": code, "message": message, "details": rows}}
+
+
+ERRORS: Final[dict[int, dict[str, Any]]] = {
+    400: _error("VALIDATION_ERROR", "priority: must be 1 to 10", ("priority", "must be 1 to 10")),
+    401: _error("UNAUTHORIZED", "Send the header Authorization: Bearer and the token."),
+    404: _error("NOT_FOUND", f"There is no job {ID}."),
+    409: _error("CONFLICT", f"Job {ID} has ended: it is COMPLETED."),
+    413: _error("PAYLOAD_TOO_LARGE", "The body is larger than 1,048,576 bytes, the most that is accepted here."),
+    503: _error("UNAVAILABLE", "The broker is away; try again soon."),
+}

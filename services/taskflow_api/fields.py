@@ -1,0 +1,66 @@
+"""The fields a request may have, each with its limits, as they are checked and as OpenAPI shows them.
+
+A field checked here needs no second look: a payload is its compact JSON, a time is in milliseconds.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
+
+from taskflow_domain import MAX_DEPENDENCIES, JobId, ms_of_iso, payload_bytes
+
+DAY_S: Final = 86_400
+LONGEST_TIMEOUT_S: Final = 365 * DAY_S
+LONGEST_DELAY_S: Final = 3650 * DAY_S
+TEXT_MAX_CHARS: Final = 255
+
+# Any queue, also those of doors whose names may have hyphens and dots.
+ANY_QUEUE_PATTERN: Final = r"^[a-zA-Z0-9_.-]{1,64}$"
+KEY_PATTERN: Final = r"^[!-~]{1,255}$"  # what a header can carry as it is
+TYPE_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,31}$"
+TIME_SCHEMA: Final[dict[str, Any]] = {
+    "type": "string",
+    "format": "date-time",
+    "pattern": r"^(19[7-9]\d|[2-9]\d{3})-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:[0-5]\d(\.\d+)?([Zz]|[+-]\d{2}:\d{2})?$",
+    "examples": ["2026-01-02T03:04:05.678Z"],
+}
+
+
+def time_ms(value: object) -> int:
+    """The time that an ISO 8601 text names."""
+    if not isinstance(value, str):
+        raise ValueError("must be an ISO 8601 time such as 2026-01-02T03:04:05.678Z")
+    return ms_of_iso(value)
+
+
+def once_each(values: tuple[str, ...]) -> tuple[str, ...]:
+    """The values, unless one is there twice."""
+    if len(set(values)) != len(values):
+        twice = next(value for i, value in enumerate(values) if value in values[:i])
+        raise ValueError(f"{twice} is named twice")
+    return values
+
+
+PayloadJson = Annotated[Any, AfterValidator(payload_bytes)]
+TimeMs = Annotated[int, BeforeValidator(time_ms), WithJsonSchema(TIME_SCHEMA)]
+Text = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=TEXT_MAX_CHARS)]
+TypeName = Annotated[str, StringConstraints(strict=True, pattern=TYPE_PATTERN)]
+IdempotencyKey = Annotated[str, StringConstraints(strict=True, pattern=KEY_PATTERN)]
+Seconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_DELAY_S, allow_inf_nan=False)]
+DelaySeconds = Annotated[float, Field(strict=True, ge=0, le=LONGEST_DELAY_S, allow_inf_nan=False)]
+TimeoutSeconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_TIMEOUT_S, allow_inf_nan=False)]
+UniqueIds = Annotated[
+    tuple[JobId, ...],
+    Field(max_length=MAX_DEPENDENCIES, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(once_each),
+]
+UniqueTexts = Annotated[
+    tuple[Text, ...],
+    Field(max_length=MAX_DEPENDENCIES, json_schema_extra={"uniqueItems": True}),
+    AfterValidator(once_each),
+]
+
+
+def ms(seconds: float | None) -> int | None:
+    """Seconds in milliseconds; a time that is not nothing does not become nothing."""
+    return None if seconds is None else max(round(seconds * 1000), 1 if seconds else 0)
