@@ -111,6 +111,11 @@ class Graph:
         state: bytes = await self._scripts.run("watch", {"dependency": dependency, "job": job})
         return state.decode()
 
+    async def needs(self, job: str, dependency: str) -> bool:
+        """Whether a job of this partition exists and (still) names that dependency."""
+        with translated():
+            return bool(await self._redis.sismember(self._keys("needs", job), dependency))
+
     async def forget(self, dependency: str, jobs: Sequence[str], *, erased: bool = False) -> None:
         """Jobs of other partitions have been told, or (erased) do not exist any more."""
         await self._scripts.run("forget", {"dependency": dependency, "jobs": list(jobs), "erased": erased})

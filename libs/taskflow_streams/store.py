@@ -151,7 +151,10 @@ class Store:
         return self.partitions[index] if index is not None and index < len(self.partitions) else None
 
     async def submit(self, jobs: Sequence[NewJob]) -> list[Submitted]:
-        """Submit jobs: one atomic script per partition.  Raises UnknownDependency."""
+        """Submit jobs: one atomic script per partition.  Raises UnknownDependency, DependencyCycle.
+
+        Those that need one another share a partition: give them ids with `new_id([first])`.
+        """
         await self._check_far_dependencies(jobs)
         groups: dict[int, list[int]] = defaultdict(list)
         for i, job in enumerate(jobs):
@@ -174,8 +177,11 @@ class Store:
             (job.id, dependency)
             for job in jobs
             for dependency in job.dependencies
-            if dependency not in batch and partition_of(dependency) != partition_of(job.id)
+            if partition_of(dependency) != partition_of(job.id)
         ]
+        # A scheduler could ask for the one before it is written, and be told that there is none.
+        if any(dependency in batch for _, dependency in far):
+            raise ValueError("jobs of one batch that need one another belong in one partition")
         for (job_id, dependency), there in zip(far, await self.exist([d for _, d in far]), strict=True):
             if not there:
                 raise UnknownDependency(job_id, dependency)

@@ -68,6 +68,9 @@ class Resolver:
         """A job of this partition needs one of another: be told when it ends, or hear at once that it has."""
         there = self._store.partition(dependency)
         state = await there.graph.watch(dependency, job) if there is not None else "MISSING"
+        if there is not None and not await self._here.graph.needs(job, dependency):
+            # It was erased, or let go, and another scheduler may have heard of that before this.
+            await there.graph.forget(dependency, [job], erased=True)
         return await self._here.graph.resolve_far(dependency, state, [job])
 
     async def _unsubscribe(self, job: str, dependency: str) -> None:

@@ -213,7 +213,9 @@ async def settle(store: Store) -> int:
     moved, idle = 0, 0
     while idle < len(store.partitions):
         for partition in store.partitions:
-            unread = await partition.graph.read("scheduler", block_ms=1, count=1000)
+            unread = []
+            if await partition.redis.xlen(partition.keys("graph")):  # else the read would wait
+                unread = await partition.graph.read("scheduler", block_ms=1, count=1000)
             moved += (await Resolver(store, partition).handle(unread)).moved
             idle = 0 if unread else idle + 1
     return moved

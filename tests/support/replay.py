@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from taskflow_domain import BIRTHS, TERMINAL, TRANSITIONS, JobStatus
 from taskflow_streams import Event, JobRecord
@@ -37,6 +37,7 @@ class Life:
     updated_ms: int
     started_ms: int | None = None
     finished_ms: int | None = None
+    events: int = field(default=0, compare=False)
 
     @classmethod
     def of(cls, record: JobRecord) -> Life:
@@ -63,6 +64,7 @@ class Life:
             updated_ms=event.at_ms,
             started_ms=event.at_ms if event.type == "job.started" else self.started_ms,
             finished_ms=event.at_ms if event.to in TERMINAL else self.finished_ms,
+            events=self.events + 1,
         )
 
 
@@ -97,6 +99,8 @@ def illegal(events: Iterable[Event]) -> Iterator[str]:
         if event.type == "job.started" and before is not None and event.fence != before.fence + 1:
             yield f"{told} has no fence of its own"
         stood[event.job_id] = event
+        if event.type == "job.deleted":
+            del stood[event.job_id]  # the same id may be submitted anew
 
 
 def _allowed(event: Event) -> bool:

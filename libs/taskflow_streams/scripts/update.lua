@@ -16,13 +16,15 @@ if job.state == 'RUNNING' and (set.queue and set.queue ~= job.queue or args.depe
   return cmsgpack.pack({ 'running' })
 end
 
-local wanted, states = {}, {}
+local wanted, states, here = {}, {}, {}
 if args.dependencies then
   if (redis.call('HGET', K.meta, 'depver') or '0') ~= int(args.depver) then return cmsgpack.pack({ 'changed' }) end
   for _, dependency in ipairs(args.dependencies) do
     local state = redis.call('HGET', K.job .. dependency, 'state')
+    here[dependency] = state
     if not state then
-      -- A dependency named before and removed since had ended well: nothing else lets a waiting job lose one.
+      -- Named before, but not here: it lives in another partition, or was removed since.  Then it had ended well, for nothing
+      -- else lets a waiting job lose one.
       if redis.call('SISMEMBER', K.needs .. id, dependency) == 0 then
         return cmsgpack.pack({ 'unknown', dependency })
       end
@@ -43,19 +45,23 @@ if args.dependencies then
       redis.call('SREM', K.deps .. dependency, id)
       redis.call('SREM', K.waited .. dependency, id)
       redis.call('SREM', K.waits .. id, dependency)
+      if job.far then redis.call('XADD', K.graph, '*', 'type', 'erased', 'job', id, 'dependency', dependency) end
     end
   end
   to = 'READY'
   for dependency, state in pairs(states) do
     redis.call('SADD', K.needs .. id, dependency)
-    redis.call('SADD', K.deps .. dependency, id)
+    if here[dependency] then redis.call('SADD', K.deps .. dependency, id) end
     if TERMINAL[state] then
       redis.call('SREM', K.waits .. id, dependency)
+      redis.call('SREM', K.waited .. dependency, id)
       if state ~= 'COMPLETED' then to = 'BLOCKED' end
     else
       redis.call('SADD', K.waits .. id, dependency)
-      redis.call('SADD', K.waited .. dependency, id)
-      redis.call('HSET', K.job .. dependency, 'waited', 1)
+      if here[dependency] then
+        redis.call('SADD', K.waited .. dependency, id)
+        redis.call('HSET', K.job .. dependency, 'waited', 1)
+      end
       if to == 'READY' then to = 'PENDING' end
     end
   end
