@@ -27,7 +27,7 @@ def test_there_are_as_many_workers_as_wanted(workers: int, names: list[str]) -> 
 
 def test_services_are_told_through_their_environment() -> None:
     """All learn where the broker is; each learns what concerns itself alone."""
-    settings = StackSettings(port=9000, partitions=4, worker_concurrency=7, log_format="json")
+    settings = StackSettings(port=9000, partitions=4, worker_concurrency=7, log_format="pretty")
 
     told = {program.name: program.environment for program in programs(settings, "unix:///x", workers=1)}
 

@@ -1,8 +1,8 @@
 """The output of many processes on one stream, line by line.
 
-For people, each line begins with the name of its process, in a colour of its own.  For programs, each line is
-one JSON object: the services' own lines untouched, anything else they print wrapped.  When nobody reads any more
-(`taskflow up | head`), output is dropped and the work goes on.
+The processes write JSON.  For people it is made readable, and each line begins with the name of its process, in
+a colour of its own.  For programs it stays as it is, and whatever else is printed gets wrapped, so that each
+line is one object.  When nobody reads any more (`taskflow up | head`), output is dropped and the work goes on.
 """
 
 import io
@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import BinaryIO
+
+from taskflow.supervisor.pretty import render
 
 _COLORS = (36, 33, 35, 32, 34, 96, 93, 95, 92, 94)
 _RESET = b"\x1b[0m"
@@ -29,7 +31,8 @@ class Console:
     def line(self, name: str, line: bytes) -> None:
         """Show one line of a process, given without its end."""
         if self._pretty:
-            self._write(self._prefixes[name] + line + b"\n")
+            prefix = self._prefixes[name]
+            self._write(b"".join(prefix + part + b"\n" for part in render(line, colors=self._colors)))
         elif line.startswith(b"{"):
             self._write(line + b"\n")
         elif line.strip():
@@ -42,7 +45,7 @@ class Console:
 
     def stream(self, name: str) -> BinaryIO:
         """A stream whose lines come out under a name."""
-        return _Stream(self, name, self._colors)  # type: ignore[return-value]  # as much of a BinaryIO as logs need
+        return _Stream(self, name)  # type: ignore[return-value]  # as much of a BinaryIO as logs need
 
     def _prefix(self, index: int, text: str) -> bytes:
         if not self._colors:
@@ -59,18 +62,14 @@ class Console:
 
 
 class _Stream(io.RawIOBase):
-    def __init__(self, console: Console, name: str, colors: bool) -> None:
+    def __init__(self, console: Console, name: str) -> None:
         self._console = console
         self._name = name
-        self._colors = colors
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
         for line in data.splitlines():
             self._console.line(self._name, line)
         return len(data)
-
-    def isatty(self) -> bool:
-        return self._colors
 
 
 def _wrapped(name: str, line: bytes) -> bytes:

@@ -48,7 +48,7 @@ class Program:
 def programs(settings: StackSettings, redis_url: str, workers: int) -> list[Program]:
     """All the processes of a stack."""
     named = [(name, service) for service in START_ORDER for name in _names(service, workers)]
-    shared = {"redis_url": redis_url, "partitions": settings.partitions, "log_format": settings.log_format}
+    shared = {"redis_url": redis_url, "partitions": settings.partitions, "log_format": "json"}
     free = ports.find_free(len(named))
     return [_program(name, service, settings, shared, port) for (name, service), port in zip(named, free, strict=True)]
 

@@ -41,7 +41,7 @@ def up(data_dir: Path, workers: int, **overrides: Any) -> None:
     """Run a whole stack until it is told to stop.  Returns after a clean stop, else raises CommandFailed."""
     setproctitle.setproctitle("taskflow up")
     try:
-        settings = _for_people_or_programs(read(StackSettings, **overrides))
+        settings = read(StackSettings, **overrides)
     except BadSetting as error:
         raise CommandFailed(str(error)) from None
     with Claim(data_dir.resolve()) as claim:
@@ -65,7 +65,7 @@ async def _supervise(
     redis_url: str,
 ) -> bool:
     console = _console(plan, settings)
-    configure(OWN_NAME, settings.log_level, settings.log_format, console.stream(OWN_NAME))
+    configure(OWN_NAME, settings.log_level, "json", console.stream(OWN_NAME))
     log, lifeline = get_log(), Lifeline.here()
     children = [Child(each, partial(console.line, each.name), log, lifeline) for each in plan]
     running = _describe(plan, redis_url)
@@ -81,18 +81,11 @@ async def _supervise(
     return await stack.run(announce)
 
 
-def _for_people_or_programs(settings: StackSettings) -> StackSettings:
-    """Decide here what `auto` means: the services write into pipes, and cannot see the terminal."""
-    if settings.log_format != "auto":
-        return settings
-    return settings.model_copy(update={"log_format": "pretty" if sys.stdout.isatty() else "json"})
-
-
 def _console(plan: Sequence[Program], settings: StackSettings) -> Console:
-    pretty = settings.log_format == "pretty"
-    wanted = not os.environ.get("NO_COLOR") and (sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR")))
-    names = [OWN_NAME, *(program.name for program in plan)]
-    return Console(sys.stdout.buffer, names, pretty=pretty, colors=pretty and wanted)
+    terminal = sys.stdout.isatty()
+    pretty = settings.log_format == "pretty" or (settings.log_format == "auto" and terminal)
+    colors = not os.environ.get("NO_COLOR") and (terminal or bool(os.environ.get("FORCE_COLOR")))
+    return Console(sys.stdout.buffer, [OWN_NAME, *(each.name for each in plan)], pretty=pretty, colors=colors)
 
 
 def _describe(plan: Sequence[Program], redis_url: str) -> Running:
