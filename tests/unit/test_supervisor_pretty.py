@@ -44,7 +44,7 @@ def test_nobody_steers_the_terminal_through_a_log_line() -> None:
     """Escape sequences come out as text, wherever they stand."""
     evil = "\x1b[2J\x9b31m\x07"
 
-    lines = shown(event=evil, level=evil, ts=evil, field=evil, spaced=f"a {evil}", exception=evil, **{evil: [evil]})
+    lines = shown(event=evil, level=evil, ts=evil, field=evil, spaced=f"a {evil}", many=[evil], exception=evil)
 
     assert all(line.isprintable() for line in lines)
     assert "\\x1b[2J" in lines[0]
