@@ -38,7 +38,7 @@ class Upkeep:
         removed, kept = await self._scripts.run("retire", args)
         return int(removed), int(kept)
 
-    async def trim_events(self, before_ms: int, max_bytes: int, chunk: int = 1000) -> int:
+    async def trim_events(self, before_ms: int, max_bytes: int, chunk: int = 100_000) -> int:
         """Shorten the history by age and bytes, never past what the projector has applied; how many events went."""
         args = {"before_ms": before_ms, "max_bytes": max_bytes, "chunk": chunk}
         return int(await self._scripts.run("trim", args))

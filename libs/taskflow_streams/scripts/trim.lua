@@ -1,23 +1,19 @@
 #!lua flags=allow-oom
 -- trim.lua: shortens the history, never past what the projector has applied.
 --
--- args  {before_ms, max_bytes, chunk}: events older than `before_ms` go; while the stream is larger than `max_bytes`, the oldest
---       `chunk` go
+-- args  {before_ms, max_bytes, chunk}: events older than `before_ms` go, and as many more as the stream is larger than `max_bytes`;
+--       at most about `chunk` of each, whole nodes of the stream at a time
 --
 -- Replies the number of events removed.
 
-local function stamp(id) return tonumber(string.match(id, '^%d+')), tonumber(string.match(id, '%d+$')) end
+-- MINID keeps the event it names.  The whole id counts, not its millisecond: a batch has thousands of events in one.
+local projected = redis.call('GET', K.projected) or '0-0'
+local oldest = args.before_ms <= tonumber(string.match(projected, '^%d+')) and int(args.before_ms) or projected
+local removed = redis.call('XTRIM', K.events, 'MINID', '~', oldest, 'LIMIT', args.chunk)
 
-local projected_ms = stamp(redis.call('GET', K.projected) or '0-0')
-local limit_ms = math.min(args.before_ms, projected_ms) -- MINID keeps this millisecond, so never the projected event itself
-local removed = redis.call('XTRIM', K.events, 'MINID', '~', int(limit_ms))
-
-if (redis.call('MEMORY', 'USAGE', K.events) or 0) > args.max_bytes then
-  local rows = redis.call('XRANGE', K.events, '-', int(projected_ms), 'COUNT', args.chunk)
-  local last = rows[#rows]
-  if last then
-    local ms = stamp(last[1])
-    removed = removed + redis.call('XTRIM', K.events, 'MINID', '~', int(math.min(ms, projected_ms)))
-  end
+local bytes = redis.call('MEMORY', 'USAGE', K.events) or 0
+if bytes > args.max_bytes then
+  local excess = math.ceil(redis.call('XLEN', K.events) * (1 - args.max_bytes / bytes))
+  removed = removed + redis.call('XTRIM', K.events, 'MINID', '~', projected, 'LIMIT', math.min(excess, args.chunk))
 end
 return cmsgpack.pack(removed)
