@@ -79,12 +79,15 @@ class Health:
 
     async def app(self, scope: Scope, receive: Receive, send: Send) -> None:
         """The three paths as an ASGI application."""
-        if scope["method"] not in ("GET", "HEAD"):
+        accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
+        answer = self.answer(scope["path"], accept)
+        if answer is None:
+            answer = self._elsewhere()
+        elif scope["method"] not in ("GET", "HEAD"):
             answer = _error(405, "METHOD_NOT_ALLOWED", "Only GET and HEAD are understood here.")
-        else:
-            accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1")
-            answer = self.answer(scope["path"], accept) or self._elsewhere()
         headers = [(b"content-type", answer.content_type.encode()), (b"content-length", b"%d" % len(answer.body))]
+        if answer.status == 503:
+            headers.append((b"retry-after", b"1"))
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.body", "body": body})
