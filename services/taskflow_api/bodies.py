@@ -1,24 +1,14 @@
 """The bodies that requests may have.  What is not listed here is refused, and so is text where a number belongs."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from typing import Annotated, Any, Final
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    GetJsonSchemaHandler,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import ConfigDict, Field, GetJsonSchemaHandler, ValidationInfo, field_validator
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from taskflow_api.errors import Invalid
-from taskflow_api.faults import faults
+from taskflow_api.body import Body
 from taskflow_api.fields import (
+    NO_NUL_PATTERN,
     DelaySeconds,
     IdempotencyKey,
     PayloadJson,
@@ -42,45 +32,11 @@ from taskflow_domain import (
 )
 from taskflow_streams import SUBMIT_BATCH
 
-B = TypeVar("B", bound="Body")
-
 # Of a job that is sent back as it was read.
 IMMUTABLE: Final = ("id", "created_at", "status", "attempt_count")
 IGNORED: Final = (
     "updated_at", "started_at", "finished_at", "result", "error", "progress", "run_id", "retry_of", "worker",
 )  # fmt: skip
-
-
-class Body(BaseModel):
-    """An object in which a null stands for the default, wherever there is one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    never_null: ClassVar[frozenset[str]] = frozenset({"name", "queue", "payload"})
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_the_default(cls, given: Any) -> Any:
-        if not isinstance(given, dict) or None not in given.values():
-            return given
-        return {
-            name: cls.model_fields[name].get_default() if value is None and cls._may_be_null(name) else value
-            for name, value in given.items()
-        }
-
-    @classmethod
-    def _may_be_null(cls, name: str) -> bool:
-        field = cls.model_fields.get(name)
-        return field is not None and not field.is_required() and name not in cls.never_null
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        schema = handler(core)
-        properties: dict[str, Any] = handler.resolve_ref_schema(schema)["properties"]
-        for name, shape in properties.items():
-            if cls._may_be_null(name) and {"type": "null"} not in shape.get("anyOf", ()):
-                about = {key: shape.pop(key) for key in ("title", "description", "default") if key in shape}
-                properties[name] = {"anyOf": [shape, {"type": "null"}], **about}
-        return schema
 
 
 class RetryPolicyBody(Body):
@@ -141,7 +97,10 @@ class JobBody(Body):
 class CreateJob(JobBody):
     """A job to create."""
 
-    name: JobName = Field(description="A name for people, and the handler's unless `task` says another.")
+    name: JobName = Field(
+        description="A name for people, and the handler's unless `task` says another.",
+        json_schema_extra={"pattern": NO_NUL_PATTERN},
+    )
     queue: QueueName = Field(description="The queue it waits in.")
     idempotency_key: IdempotencyKey | None = Field(
         None, description="Sent again with the same key and body, the first job is the answer.  Kept for 7 days."
@@ -165,7 +124,7 @@ class UpdateJob(JobBody):
     """What to change; the rest stays.  A null is the default of a new job."""
 
     # Never looked at unless they were sent, for the other fields' defaults are what their nulls mean.
-    name: JobName = "-"
+    name: JobName = Field("-", json_schema_extra={"pattern": NO_NUL_PATTERN})
     queue: QueueName = "-"
 
     @classmethod
@@ -194,11 +153,3 @@ class UpdateQueue(Body):
     reason: Annotated[str, Field(strict=True, min_length=1, max_length=500)] | None = Field(
         None, description="Why; shown to those who ask.  Forgotten when the queue is resumed."
     )
-
-
-def validate(model: type[B], value: Mapping[str, Any]) -> B:
-    """`value` as this body, or `Invalid` with everything that is wrong with it."""
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        raise Invalid.of(faults(error)) from None

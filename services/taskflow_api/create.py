@@ -7,7 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskflow_api import shapes
-from taskflow_api.bodies import CreateJob, validate
+from taskflow_api.bodies import CreateJob
+from taskflow_api.body import validate
 from taskflow_api.build import new_job
 from taskflow_api.context import api_of
 from taskflow_api.describe import IDEMPOTENCY_HEADER, answers, takes

@@ -17,6 +17,7 @@ TEXT_MAX_CHARS: Final = 255
 # Any queue, also those of doors whose names may have hyphens and dots.
 ANY_QUEUE_PATTERN: Final = r"^[a-zA-Z0-9_.-]{1,64}$"
 KEY_PATTERN: Final = r"^[!-~]{1,255}$"  # what a header can carry as it is
+NO_NUL_PATTERN: Final = r"^[^\u0000]*$"  # `parse` has seen to that before a field is looked at
 TYPE_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,31}$"
 TIME_SCHEMA: Final[dict[str, Any]] = {
     "type": "string",
@@ -43,7 +44,11 @@ def once_each(values: tuple[str, ...]) -> tuple[str, ...]:
 
 PayloadJson = Annotated[Any, AfterValidator(payload_bytes)]
 TimeMs = Annotated[int, BeforeValidator(time_ms), WithJsonSchema(TIME_SCHEMA)]
-Text = Annotated[str, StringConstraints(strict=True, min_length=1, max_length=TEXT_MAX_CHARS)]
+Text = Annotated[
+    str,
+    StringConstraints(strict=True, min_length=1, max_length=TEXT_MAX_CHARS),
+    Field(json_schema_extra={"pattern": NO_NUL_PATTERN}),
+]
 TypeName = Annotated[str, StringConstraints(strict=True, pattern=TYPE_PATTERN)]
 IdempotencyKey = Annotated[str, StringConstraints(strict=True, pattern=KEY_PATTERN)]
 Seconds = Annotated[float, Field(strict=True, gt=0, le=LONGEST_DELAY_S, allow_inf_nan=False)]

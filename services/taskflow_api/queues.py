@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskflow_api import shapes
-from taskflow_api.bodies import UpdateQueue, validate
+from taskflow_api.bodies import UpdateQueue
+from taskflow_api.body import validate
 from taskflow_api.context import api_of
 from taskflow_api.describe import answers, takes
 from taskflow_api.errors import Conflict, NotFound
