@@ -156,6 +156,7 @@ local function take(ask)
           transition(id, job, 'RUNNING', 'job.started', { 'attempt', job.attempt, 'fence', job.fence,
             'worker', ask.worker, 'entry', entry, 'started', NOW })
           if job.expires then redis.call('ZREM', K.deadlines, id) end
+          if job.fence > 1 then redis.call('HDEL', K.job .. id, 'progress', 'progress_note') end
           leases[#leases + 1] = { id, job.fence, job.attempt, queue.name, job.handler,
             redis.call('GET', K.spec .. id) or '', tonumber(job.timeout), tonumber(job.created), tonumber(job.due) }
         end

@@ -1,0 +1,121 @@
+"""What an attempt says while it runs: output within its limit, and progress.  Only the holder may speak."""
+
+import asyncio
+
+import pytest
+
+from taskflow_streams import Store
+from tests.support.engine import Held, Worker, a_running_job, reap, record, stall
+
+
+async def texts(store: Store, held: Held) -> list[tuple[str, int, bytes]]:
+    """The output that is kept: stream, attempt, text."""
+    return [(chunk.stream, chunk.attempt, chunk.text) for chunk in await store.partitions[0].logs.read(held.job_id)]
+
+
+async def test_output_is_kept_in_order(store: Store) -> None:
+    """Bytes as they came, with their stream and attempt."""
+    held = await a_running_job(store)
+    leases = store.partitions[0].leases
+
+    assert await leases.log("w1", held.token, [("stdout", b"one\n"), ("stderr", b"\xff\x00")], 1_000) == "ok"
+    assert await leases.log("w1", held.token, [("stdout", b"two")], 1_000) == "ok"
+
+    assert await texts(store, held) == [("stdout", 1, b"one\n"), ("stderr", 1, b"\xff\x00"), ("stdout", 1, b"two")]
+
+
+async def test_output_can_be_followed(store: Store) -> None:
+    """From where the reader was, waiting for what comes next."""
+    held = await a_running_job(store)
+    leases, logs = store.partitions[0].leases, store.partitions[0].logs
+    await leases.log("w1", held.token, [("stdout", b"one")], 1_000)
+    [first] = await logs.read(held.job_id)
+    waiting = asyncio.create_task(logs.read(held.job_id, first.id, block_ms=10_000))
+
+    await leases.log("w1", held.token, [("stdout", b"two")], 1_000)
+
+    [second] = await asyncio.wait_for(waiting, 10)
+    assert (second.text, second.at_ms >= first.at_ms) == (b"two", True)
+    assert await logs.read(held.job_id, second.id) == []
+
+
+async def test_output_over_the_limit_is_cut_with_a_mark(store: Store) -> None:
+    """Exactly at the limit nothing is cut; one byte more is."""
+    held = await a_running_job(store)
+    leases = store.partitions[0].leases
+
+    assert await leases.log("w1", held.token, [("stdout", b"12345")], 10) == "ok"
+    assert await leases.log("w1", held.token, [("stdout", b"67890")], 10) == "ok"
+    assert await leases.log("w1", held.token, [("stdout", b"x"), ("stdout", b"y")], 10) == "full"
+    assert await leases.log("w1", held.token, [("stdout", b"z")], 10) == "full"
+
+    kept = await texts(store, held)
+    assert [text for _, _, text in kept[:2]] == [b"12345", b"67890"]
+    assert [stream for stream, _, _ in kept[2:]] == ["system"]
+    assert b"over 10 bytes" in kept[2][2]
+
+
+async def test_a_chunk_across_the_limit_is_kept_in_part(store: Store) -> None:
+    """Up to the last byte that fits."""
+    held = await a_running_job(store)
+
+    assert await store.partitions[0].leases.log("w1", held.token, [("stdout", b"1234567890abc")], 10) == "full"
+
+    assert (await texts(store, held))[0] == ("stdout", 1, b"1234567890")
+
+
+async def test_a_second_attempt_goes_on_after_the_first(store: Store) -> None:
+    """The output of both is there, and can be told apart."""
+    worker = Worker(store.partitions[0])
+    held = await a_running_job(store)
+    await worker.partition.leases.log("w1", held.token, [("stdout", b"first")], 1_000)
+    await worker.fail(held, delay_ms=0)
+    again = await worker.take()
+
+    await worker.partition.leases.log("w1", again.token, [("stdout", b"second")], 1_000)
+
+    assert await texts(store, held) == [("stdout", 1, b"first"), ("stdout", 2, b"second")]
+
+
+@pytest.mark.parametrize("fate", ["lost", "done", "stranger"])
+async def test_who_does_not_hold_the_job_says_nothing(store: Store, fate: str) -> None:
+    """Neither output nor progress of a late or another worker is taken."""
+    worker = Worker(store.partitions[0])
+    held = await a_running_job(store)
+    if fate == "lost":
+        await stall(store, held)
+        await reap(store)
+    elif fate == "done":
+        await worker.complete(held)
+    name = "w2" if fate == "stranger" else "w1"
+
+    assert await worker.partition.leases.log(name, held.token, [("stdout", b"late")], 1_000) == "stale"
+    assert not await worker.partition.leases.progress(name, held.token, 0.9, "late")
+
+    assert await texts(store, held) == []
+    assert (await record(store, held.job_id)).progress is None
+
+
+async def test_progress_is_the_last_that_was_said(store: Store) -> None:
+    """A fraction and a note."""
+    held = await a_running_job(store)
+    leases = store.partitions[0].leases
+
+    assert await leases.progress("w1", held.token, 0.25, "a quarter")
+    assert await leases.progress("w1", held.token, 0.1, "x" * 500)
+
+    kept = await record(store, held.job_id)
+    assert (kept.progress, kept.progress_note) == (0.1, "x" * 200)
+
+
+async def test_a_new_attempt_begins_at_nothing(store: Store) -> None:
+    """What the last one had reached is not what this one has."""
+    worker = Worker(store.partitions[0])
+    held = await a_running_job(store)
+    await worker.partition.leases.progress("w1", held.token, 0.8, "nearly")
+    await worker.fail(held, delay_ms=0)
+
+    await worker.take()
+
+    kept = await record(store, held.job_id)
+    assert (kept.progress, kept.progress_note) == (None, None)
