@@ -1,4 +1,4 @@
-"""Retention: the oldest that ended go first, by age, count and bytes, and never what is waited for or not yet projected."""
+"""Retention: what ended first goes first, by age, count and bytes; never what is waited for or not yet projected."""
 
 import pytest
 
