@@ -1,0 +1,94 @@
+"""How an attempt ended, as a value; `ending_of` is the one place that turns it into a report."""
+
+import traceback
+from dataclasses import dataclass
+from enum import Enum, auto
+from types import TracebackType
+
+from taskflow import Fatal
+from taskflow_streams import Ending, Failure, How, Token
+
+MESSAGE_CHARS = 2_000
+TRACEBACK_CHARS = 16_000  # of its end, where the cause stands
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned."""
+
+    value: bytes | None  # JSON text
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The handler raised, or the payload or the result was not acceptable."""
+
+    failure: Failure
+    fatal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TimedOut:
+    """It took too long."""
+
+    limit_s: float
+
+
+Outcome = Succeeded | Failed | TimedOut
+
+
+class Stopped(Enum):
+    """Why an attempt was told to stop."""
+
+    CANCELED = auto()  # by order of a user
+    LOST = auto()  # the lease is another's by now, or the job is gone
+    RELEASED = auto()  # the worker stops; another one shall run it
+
+
+def ending_of(token: Token, outcome: Outcome | None, stopped: Stopped | None) -> Ending | None:
+    """What to report; None: nothing, for the job is not ours any more.
+
+    An outcome of None is that of an attempt that was stopped before it said anything.  What succeeds although it
+    was told to stop has succeeded.
+    """
+    if stopped is Stopped.LOST:
+        return None
+    match outcome:
+        case Succeeded(value):
+            return Ending(*token, How.COMPLETED, value)
+        case _ if stopped is Stopped.CANCELED:
+            return Ending(*token, How.CANCELED)
+        case _ if stopped is Stopped.RELEASED:
+            return Ending(*token, How.RELEASED)
+        case TimedOut(limit_s):
+            return Ending(*token, How.FAILED, failure=Failure("TimedOut", f"it took longer than {limit_s:g} s"))
+        case Failed(failure, fatal):
+            return Ending(*token, How.FATAL if fatal else How.FAILED, failure=failure)
+        case None:
+            return Ending(*token, How.RELEASED)
+
+
+def failed(error: BaseException) -> Failed:
+    """An exception as an outcome.  Whatever it holds, it can be stored."""
+    trace = traceback.TracebackException(type(error), error, _below_the_worker(error.__traceback__))
+    text = "".join(trace.format())[-TRACEBACK_CHARS:]
+    failure = Failure(type(error).__name__, _storable(_message(error)[:MESSAGE_CHARS]), _storable(text))
+    return Failed(failure, isinstance(error, Fatal))
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # its own __str__ failed
+        return f"<{type(error).__name__} without a message>"
+
+
+def _storable(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _below_the_worker(trace: TracebackType | None) -> TracebackType | None:
+    """The traceback from the handler on; our own frames above it explain nothing."""
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("taskflow_worker."):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,163 @@
+"""The worker: slots, one desk for each partition, and a heart.
+
+Told to stop, it takes nothing new and lets what runs come to its end.  Cancelled while it does, it gives the rest
+back, which costs no attempt.  Either way it leaves the list of workers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+
+from taskflow.tasks import Task
+from taskflow_runtime.logs import Log, get_log
+from taskflow_runtime.loops import Backoff, Outage, name_of
+from taskflow_streams import Partition, Pool, Renewed, Store, Unavailable
+from taskflow_worker.desk import Desk
+from taskflow_worker.heart import Connect, Heart
+from taskflow_worker.identity import describe, new_worker_id
+from taskflow_worker.outcome import Stopped
+from taskflow_worker.slots import Slots
+
+PROGRESS_S = 1.0
+UNWIND_S = 1.5  # for attempts that were told to stop; all three together: less than the five seconds that
+HAND_BACK_S = 2.0  # the process has after its grace
+LEAVE_S = 1.0
+SHOWN_IDS = 50  # of running jobs, in the list of workers
+
+Step = Callable[[], Awaitable[None]]
+
+
+class Worker:
+    """Runs the jobs of a store.  `connect` makes a second store, for the heart in its own thread.
+
+    `on_read` is called after the server was read, as long as nothing fails: who consumes nothing is not ready.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        connect: Connect,
+        tasks: Mapping[str, Task],
+        *,
+        slots: int = 16,
+        queues: tuple[str, ...] | None = None,
+        heartbeat_s: float = 5.0,
+        wait_s: float = 5.0,
+        on_read: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.id = new_worker_id()
+        self.pool = Pool(frozenset(tasks), None if queues is None else tuple((name, None) for name in queues))
+        self.slots = Slots(slots)
+        self.desks = [self._desk(partition, tasks, wait_s) for partition in store.partitions]
+        self.slots.share_among(self.desks)
+        self._store = store
+        self._about = describe(self.id, slots, queues, len(tasks))
+        self._status = "active"
+        self._on_read = on_read
+        self._log: Log = get_log(worker_id=self.id)
+        self._outage = Outage(self._log)
+        self._failing: set[Step] = set()
+        self._heart = Heart(connect, self._beat, heartbeat_s, self._log)
+
+    async def run(self, stopping: asyncio.Event) -> None:
+        """Work until `stopping` is set and all that runs has ended, or until cancelled."""
+        self._loop = asyncio.get_running_loop()
+        self._heart.start()
+        steps = [self._ship_progress, *(desk.pump for desk in self.desks)]
+        loops = [asyncio.create_task(self._again(step)) for step in steps]
+        loops += [asyncio.create_task(self._again(desk.listen, reads=True)) for desk in self.desks]
+        try:
+            await stopping.wait()
+            self.drain("stopping")
+            await self._empty()
+        finally:
+            self.drain("stopping")
+            await self._hand_back()
+            for loop in loops:
+                loop.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+            await self._heart.stop()
+            await self._leave()
+
+    def drain(self, status: str = "draining") -> None:
+        """Take nothing new; what runs goes on."""
+        self._status = status
+        for desk in self.desks:
+            desk.drain()
+
+    def _desk(self, partition: Partition, tasks: Mapping[str, Task], wait_s: float) -> Desk:
+        return Desk(
+            partition, self.id, self.pool, tasks, self.slots, wait_s=wait_s, join=self._join, on_drain=self.drain
+        )
+
+    async def _again(self, step: Step, *, reads: bool = False) -> None:
+        """Take a step for ever, and survive whatever it meets."""
+        backoff = Backoff()
+        while True:
+            try:
+                await step()
+            except Unavailable as error:
+                self._failing.add(step)
+                self._outage.failed(error)
+            except Exception:
+                self._failing.add(step)
+                self._log.exception("step.failed", step=name_of(step))
+            else:
+                self._failing.discard(step)
+                self._went_well(reads)
+                backoff.reset()
+                continue
+            await asyncio.sleep(backoff.pause())
+
+    def _went_well(self, reads: bool) -> None:
+        if not self._failing and not self._heart.failing:
+            self._outage.passed()
+            if reads:
+                self._on_read()
+
+    async def _join(self, partition: Partition) -> None:
+        await partition.workers.join(self.id, self.pool, {**self._about, "status": self._status})
+
+    async def _beat(self, store: Store) -> None:
+        """One heartbeat; runs in the heart's thread."""
+        held = [desk.holding.tokens() for desk in self.desks]
+        ids = [job_id for tokens in held for job_id, _ in tokens]
+        fields: dict[str, str | int | float] = {
+            "status": self._status,
+            "running": len(ids),
+            "running_ids": ",".join(ids[:SHOWN_IDS]),
+        }
+        for desk, tokens in zip(self.desks, held, strict=True):
+            partition = store.partitions[desk.index]
+            words, known = await partition.leases.renew(self.id, tokens, fields)
+            news = [(token, word) for token, word in zip(tokens, words, strict=True) if word is not Renewed.OK]
+            if news:
+                self._loop.call_soon_threadsafe(desk.told, news)
+            if not known:
+                await self._join(partition)
+
+    async def _ship_progress(self) -> None:
+        await asyncio.sleep(PROGRESS_S)
+        for desk in self.desks:
+            await desk.ship_progress()
+
+    async def _empty(self) -> None:
+        for desk in self.desks:
+            await desk.holding.empty.wait()
+
+    async def _hand_back(self) -> None:
+        """Stop what runs, and report it as given back, also what does not stop."""
+        for desk in self.desks:
+            desk.holding.stop_all(Stopped.RELEASED)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._empty(), UNWIND_S)
+        for desk in self.desks:
+            desk.holding.give_up()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._empty(), HAND_BACK_S)
+
+    async def _leave(self) -> None:
+        with suppress(TimeoutError, Unavailable):
+            async with asyncio.timeout(LEAVE_S):
+                for partition in self._store.partitions:
+                    await partition.workers.leave(self.id)
