@@ -29,6 +29,9 @@ LOG_LIMIT_BYTES = 1 << 20  # past this, the next start begins a new log
 LOG_TAIL_LINES = 12
 ANSWER_S = 1.0  # a loading server serves its clients only now and then
 POLL_S = 0.01
+# The binary uses glibc's malloc, which keeps 7 freed chunks of a size at hand; a script of a batch frees thousands.
+# With the append-only file on, this spares the server a quarter of its time.  A value of the user's own stays.
+ALLOCATOR = {"GLIBC_TUNABLES": "glibc.malloc.tcache_count=60000"}
 PORTS = range(20000, 32768)  # below those that systems give to outgoing connections
 
 
@@ -91,6 +94,7 @@ class EmbeddedServer:
             ties = follow_parent()
             self._process = subprocess.Popen(
                 command,
+                env={**ALLOCATOR, **os.environ},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
