@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from time import perf_counter, time_ns
 
 from load import raw
+from load.cpu import Meter, per_job
 from load.figures import percentile, table
 from load.stack import stack, worker
 from taskflow import Client
@@ -31,6 +32,8 @@ class Figures:
     latency_p50_ms: float
     latency_p95_ms: float
     latency_p99_ms: float
+    enqueue_cpu: str
+    drain_cpu: str
     raw: raw.Raw
 
 
@@ -39,10 +42,13 @@ async def run(jobs: int, concurrency: int) -> Figures:
     async with stack() as url, await Client.connect(url) as client:
         reference = await raw.measure(client.store)
         await client.store.search.barrier(60)
+        meter = Meter()
         enqueued, waiting_bytes = await enqueue(client, jobs)
         await client.store.search.barrier(60)
+        enqueue_cpu = per_job(meter.read(), jobs)
         async with worker(url, concurrency):
             drained = await drain(client.store, jobs)
+            drain_cpu = per_job(meter.read(), jobs)
             latencies = await trickle(client)
     return Figures(
         jobs,
@@ -52,6 +58,8 @@ async def run(jobs: int, concurrency: int) -> Figures:
         percentile(latencies, 50),
         percentile(latencies, 95),
         percentile(latencies, 99),
+        enqueue_cpu,
+        drain_cpu,
         reference,
     )
 
@@ -105,13 +113,14 @@ def report(figures: Figures) -> str:
                 "enqueued through the SDK, batches of 500",
                 f"{figures.enqueued_per_s:,.0f}/s",
                 f"{figures.enqueued_per_s / reference.bare_submit_per_s:.0%} of the bare engine's "
-                f"{reference.bare_submit_per_s:,.0f}/s; pipelined XADD: {reference.xadds_per_s:,.0f}/s",
+                f"{reference.bare_submit_per_s:,.0f}/s; pipelined XADD: {reference.xadds_per_s:,.0f}/s. "
+                f"{figures.enqueue_cpu}",
             ),
             (
                 "drained by one worker process",
                 f"{figures.drained_per_s:,.0f}/s",
                 f"{figures.drained_per_s / reference.bare_drain_per_s:.0%} of the bare engine's "
-                f"{reference.bare_drain_per_s:,.0f}/s",
+                f"{reference.bare_drain_per_s:,.0f}/s. {figures.drain_cpu}",
             ),
             (
                 f"submit to start at {LATENCY_PER_S}/s, p50 / p95 / p99",
