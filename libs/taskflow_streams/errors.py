@@ -13,6 +13,9 @@ from contextlib import contextmanager
 
 from redis import exceptions as redis_errors
 
+# A script that runs too long, a disk or a background save that fails, too few replicas: errors to wait out.
+NOT_NOW = ("BUSY ", "MISCONF", "NOREPLICAS", "MASTERDOWN")
+
 
 class StreamsError(Exception):
     """Anything this library raises on purpose."""
@@ -48,6 +51,8 @@ def translated() -> Iterator[None]:
     ) as error:
         raise Unavailable(str(error) or type(error).__name__) from error
     except redis_errors.ResponseError as error:
-        if "OOM" in str(error)[:80] or "BUSY" in str(error)[:20]:
-            raise (Full if "OOM" in str(error)[:80] else Unavailable)(str(error)) from error
+        if "OOM" in str(error)[:80]:
+            raise Full(str(error)) from error
+        if str(error).startswith(NOT_NOW):
+            raise Unavailable(str(error)) from error
         raise

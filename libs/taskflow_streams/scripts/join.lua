@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- join.lua: a worker comes to life: its pool, its handlers, and the lanes that were parked for want of one.
 --
 -- args  {worker, pool, queues, handlers = {…}, fields = {name, value, …}}: `queues` is '*' or ',a,b,'

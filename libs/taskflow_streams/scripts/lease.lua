@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- lease.lua: a worker with free slots takes the next jobs of its pool.
 --
 -- args  {worker, pool, queues, want}: see lease.inc.lua
