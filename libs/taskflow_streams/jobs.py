@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from taskflow_domain import detect_cycle, partition_of
+from taskflow_domain import JobStatus, detect_cycle, partition_of
 from taskflow_streams.connection import Client
 from taskflow_streams.errors import translated
 from taskflow_streams.keys import Keys
@@ -17,6 +17,7 @@ from taskflow_streams.records import (
     NewJob,
     Submitted,
     Updated,
+    as_born,
     pack_retry,
     read_record,
 )
@@ -68,6 +69,18 @@ class Jobs:
 
         Safe to repeat.  At most SUBMIT_BATCH; dependencies of other partitions are known to exist.
         """
+        words, _, _ = await self._accept(jobs)
+        return [Submitted(word.decode()) for word in words]
+
+    async def create(self, jobs: Sequence[NewJob]) -> list[tuple[Submitted, JobRecord | None]]:
+        """`submit`, and for each job that is new its record as it was born."""
+        words, states, now_ms = await self._accept(jobs)
+        return [
+            (Submitted(word.decode()), as_born(job, JobStatus(state.decode()), now_ms) if state else None)
+            for job, word, state in zip(jobs, words, states, strict=True)
+        ]
+
+    async def _accept(self, jobs: Sequence[NewJob]) -> tuple[list[bytes], list[bytes], int]:
         if len(jobs) > SUBMIT_BATCH:
             raise ValueError(f"at most {SUBMIT_BATCH} jobs in one batch, not {len(jobs)}")
         reply = await self._scripts.run("submit", [self._pack(job) for job in jobs])
@@ -76,7 +89,7 @@ class Jobs:
         if reply[0] == b"cycle":
             needs = {job.id: job.dependencies for job in reversed(jobs)}
             raise DependencyCycle(detect_cycle(reply[1].decode(), needs[reply[1].decode()], needs).cycle_path)
-        return [Submitted(word.decode()) for word in reply[1]]
+        return reply[1], reply[2], reply[3]
 
     def _pack(self, job: NewJob) -> dict[str, Any]:
         packed: dict[str, Any] = {

@@ -144,6 +144,32 @@ class JobRecord:
     event_ids: tuple[str, ...] = field(default=(), repr=False)
 
 
+def as_born(job: NewJob, status: JobStatus, now_ms: int) -> JobRecord:
+    """The record of a job at the moment of its submission, without reading it back: it may be running by now."""
+    due_ms = now_ms + job.delay_ms if job.delay_ms is not None else job.due_ms
+    expires_ms = now_ms + job.ttl_ms if job.ttl_ms is not None else job.expires_ms
+    return JobRecord(
+        id=job.id,
+        status=status,
+        queue=job.queue,
+        order=job.order,
+        handler=job.handler,
+        spec=Spec(job.name, job.payload, job.task, job.type, job.dependencies),
+        retry=job.retry,
+        attempt=0,
+        fence=0,
+        created_ms=now_ms,
+        updated_ms=now_ms,
+        finished_ms=now_ms if status is JobStatus.BLOCKED else None,
+        due_ms=due_ms,
+        expires_ms=expires_ms,
+        timeout_ms=job.timeout_ms,
+        owner=job.owner,
+        run_id=job.run_id,
+        retry_of=job.retry_of,
+    )
+
+
 def read_record(job_id: str, raw: Mapping[bytes, bytes], spec: bytes, result: bytes | None) -> JobRecord:
     """A record from its hash, spec and result."""
     fields = {name.decode(): value.decode() for name, value in raw.items()}

@@ -155,6 +155,24 @@ class Store:
 
         Those that need one another share a partition: give them ids with `new_id([first])`.
         """
+        words: list[Submitted] = [Submitted.CREATED] * len(jobs)
+        for partition, members in await self._by_partition(jobs):
+            replies = await partition.jobs.submit([jobs[i] for i in members])
+            for i, word in zip(members, replies, strict=True):
+                words[i] = word
+        return words
+
+    async def create(self, jobs: Sequence[NewJob]) -> list[tuple[Submitted, JobRecord | None]]:
+        """`submit`, and for each job that is new its record as it was born: by now it may be running."""
+        born: list[tuple[Submitted, JobRecord | None]] = [(Submitted.CREATED, None)] * len(jobs)
+        for partition, members in await self._by_partition(jobs):
+            replies = await partition.jobs.create([jobs[i] for i in members])
+            for i, reply in zip(members, replies, strict=True):
+                born[i] = reply
+        return born
+
+    async def _by_partition(self, jobs: Sequence[NewJob]) -> list[tuple[Partition, list[int]]]:
+        """Which of the jobs go into which partition, once it is known that what they need elsewhere exists."""
         await self._check_far_dependencies(jobs)
         groups: dict[int, list[int]] = defaultdict(list)
         for i, job in enumerate(jobs):
@@ -162,12 +180,7 @@ class Store:
             if index is None or index >= len(self.partitions):
                 raise ValueError(f"job id {job.id} belongs to no partition")
             groups[index].append(i)
-        words: list[Submitted] = [Submitted.CREATED] * len(jobs)
-        for index, members in groups.items():
-            replies = await self.partitions[index].jobs.submit([jobs[i] for i in members])
-            for i, word in zip(members, replies, strict=True):
-                words[i] = word
-        return words
+        return [(self.partitions[index], members) for index, members in groups.items()]
 
     async def _check_far_dependencies(self, jobs: Sequence[NewJob]) -> None:
         if len(self.partitions) == 1 and not any(job.dependencies for job in jobs):

@@ -85,10 +85,14 @@ async def existing(store: Store, ids: Sequence[str]) -> list[JobRecord] | None:
 
 
 async def submit(store: Store, jobs: Sequence[NewJob]) -> tuple[list[JobRecord], bool]:
-    """Submit, and read what became of it: the jobs, and whether any of them is new."""
-    words = await store.submit(jobs)
-    records = await store.get([job.id for job in jobs])
-    for job, word, record in zip(jobs, words, records, strict=True):
+    """Submit: the jobs, new ones as they were born and others as they are now, and whether any of them is new."""
+    born = await store.create(jobs)
+    old = [job.id for job, (_, record) in zip(jobs, born, strict=True) if record is None]
+    known = dict(zip(old, await store.get(old), strict=True))
+    records = []
+    for job, (word, new) in zip(jobs, born, strict=True):
+        record = new or known.get(job.id)
         if word is Submitted.GONE or record is None:
             raise Conflict(f"Job {job.id}, which this request created when it was first sent, was removed since.")
-    return [record for record in records if record is not None], Submitted.CREATED in words
+        records.append(record)
+    return records, len(old) < len(jobs)

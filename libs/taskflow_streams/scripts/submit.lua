@@ -4,8 +4,8 @@
 -- args  list of jobs {id, queue, order, handler, retry, spec, timeout?, due?, delay?, expires?, ttl?, owner?, run?, retry_of?,
 --       key?, dependencies = {…}?, elsewhere = {…}?}.  `elsewhere` are dependencies in other partitions, known to exist.
 --
--- Replies {'ok', {word, …}} with a word per job: 'created', 'existing' (that id is there already) or 'gone' (it was, and was
--- removed); or, with nothing written, {'unknown', job_id, dependency} or {'cycle', job_id} when jobs of the batch need one another.
+-- Replies {'ok', {word, …}, {state, …}, now_ms} with a word per job: 'created', 'existing' (that id is there already) or 'gone' (it
+-- was, and was removed), and the state in which it was born; or, with nothing written, {'unknown', job_id, dependency} or {'cycle', job_id} when jobs of the batch need one another.
 
 local jobs = args
 local fresh, words = {}, {}
@@ -127,4 +127,6 @@ end
 
 for _, job in ipairs(order) do write(job) end
 flush()
-return cmsgpack.pack({ 'ok', words })
+local states_at_birth = {}
+for i, job in ipairs(jobs) do states_at_birth[i] = words[i] == 'created' and born[job.id] or '' end
+return cmsgpack.pack({ 'ok', words, states_at_birth, now })
