@@ -63,7 +63,7 @@ class Door:
 def open_door(store: Store, **settings: Any) -> Door:
     """An api for this store, without a server between."""
     health = Health("api")
-    app = create_app(lambda: store, ApiSettings(search_wait_s=0, **settings), health)
+    app = create_app(lambda: store, ApiSettings(**{"search_wait_s": 0, **settings}), health)
     # A bug would be answered with 500, and the assertion about the answer says so.
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return Door(httpx.AsyncClient(transport=transport, base_url="http://api"), store, health)

@@ -97,7 +97,9 @@ async def test_a_body_must_be_called_json(door: Door, kind: str | None) -> None:
     invalid(response, "Content-Type")
 
 
-@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "APPLICATION/JSON", "application/merge-patch+json"])
+@pytest.mark.parametrize(
+    "kind", ["application/json; charset=utf-8", "APPLICATION/JSON", "application/merge-patch+json"]
+)
 async def test_json_goes_by_several_names(door: Door, kind: str) -> None:
     """Parameters, capitals and suffixes are fine."""
     response = await door.http.post(JOBS, content=b'{"name": "a", "queue": "q"}', headers={"content-type": kind})

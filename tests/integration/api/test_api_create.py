@@ -168,9 +168,7 @@ BOUNDARIES: list[tuple[str, Any, bool]] = [
 async def test_limits_are_exact(door: Door, field: str, value: Any, good: bool) -> None:
     """The last allowed value is accepted, the next refused, with the field named."""
     head, _, tail = field.partition(".")
-    response = await door.http.post(
-        JOBS, json={"name": "a", "queue": "q"} | {head: {tail: value} if tail else value}
-    )
+    response = await door.http.post(JOBS, json={"name": "a", "queue": "q"} | {head: {tail: value} if tail else value})
 
     if good:
         assert response.status_code == 201, response.text
@@ -234,9 +232,7 @@ async def test_optional_fields_may_be_null(door: Door) -> None:
     """Null is the default, in a retry policy too."""
     plain = await door.create()
     names = ("priority", "dependencies", "task", "type", "timeout_s", "scheduled_at", "delay_s", "expires_at", "ttl_s")
-    job = await door.create(
-        **dict.fromkeys([*names, "owner", "idempotency_key"]), retry_policy={"max_attempts": None}
-    )
+    job = await door.create(**dict.fromkeys([*names, "owner", "idempotency_key"]), retry_policy={"max_attempts": None})
 
     moving = ("id", "created_at", "updated_at")
     assert {**job, **dict.fromkeys(moving)} == {**plain, **dict.fromkeys(moving)}

@@ -95,7 +95,7 @@ async def test_a_client_that_died_after_the_claim_is_helped_on(door: Door, monke
         raise ConnectionResetError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "submit", die)
+        patch.setattr(Store, "create", die)
         assert (await door.http.post(JOBS, json=BODY, headers={KEY: "k"})).status_code == 500
     response = await door.http.post(JOBS, json=BODY, headers={KEY: "k"})
 
