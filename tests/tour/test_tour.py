@@ -27,13 +27,13 @@ def test_a_job_runs_and_returns_its_result(taskflow: Stack) -> None:
 
 def test_jobs_run_after_what_they_depend_on(taskflow: Stack) -> None:
     """A diamond in one batch: `key` names a job inside it, `depends_on` refers to those names."""
-    jobs = [
+    jobs: list[dict[str, object]] = [
         {"key": "a", "name": "a", "queue": "etl", "task": "taskflow.sleep", "payload": {"seconds": 0.05}},
         {"key": "b", "name": "b", "queue": "etl", "task": "taskflow.sleep", "payload": {"seconds": 0.05}},
         {"key": "c", "name": "c", "queue": "etl", "task": "taskflow.noop"},
         {"key": "d", "name": "d", "queue": "etl", "task": "taskflow.noop", "depends_on": ["b", "c"]},
     ]
-    jobs[1]["depends_on"] = jobs[2]["depends_on"] = ["a"]  # type: ignore[assignment]
+    jobs[1]["depends_on"] = jobs[2]["depends_on"] = ["a"]
 
     items = taskflow.http.post("/jobs/batch", json={"jobs": jobs}).json()["items"]
     a, b, c, d = (taskflow.ended(item["id"]) for item in items)

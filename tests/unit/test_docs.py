@@ -30,3 +30,16 @@ def test_links_in_the_documents_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text("utf-8")):
         if not target.startswith(("http://", "https://")):
             assert (document.parent / target).exists(), f"{document.relative_to(ROOT)} links to {target}"
+
+
+def test_the_conformance_table_names_what_exists() -> None:
+    """Every file it points to is there, and every test it names is defined."""
+    text = (ROOT / "docs/conformance.md").read_text("utf-8")
+    defined = set(
+        re.findall(r"def (test_\w+)", "\n".join(path.read_text("utf-8") for path in ROOT.glob("tests/**/*.py")))
+    )
+    named = re.findall(r"`([^`\s]+)`", text)
+
+    missing = [name for name in named if "/" in name and not (ROOT / name).exists()]
+    missing += [name for name in named if name.startswith("test_") and name not in defined]
+    assert missing == []
