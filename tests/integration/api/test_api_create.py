@@ -83,7 +83,8 @@ async def test_delays_count_from_the_submission(door: Door) -> None:
 @pytest.mark.parametrize(
     "payload",
     [
-        None, True, 0, -1, 1.5, "", "text", [], {}, [None, {"a": [1, 2.5]}], "日本 é 🙂", 10**400, -(2**64), 1e308, {"": {"": ""}},
+        None, True, 0, -1, 1.5, "", "text", [], {}, [None, {"a": [1, 2.5]}], "日本 é 🙂", 10**400, -(2**64),
+        1e308, {"": {"": ""}},
     ],
     ids=lambda payload: repr(payload)[:20],
 )  # fmt: skip

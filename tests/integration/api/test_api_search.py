@@ -113,17 +113,17 @@ async def test_filters_combine(door: Door, clock: Clock) -> None:
     """Queue, status, priority and time; each narrows what the others leave."""
     made: dict[str, dict[str, Any]] = {}
     for i in range(24):
-        fields = {"queue": "ab"[i % 2], "order": i % 10, "created": clock.now_ms}
-        job_id = await a_job(door.store, queue=str(fields["queue"]), order=int(fields["order"]))
-        if i % 3 == 0:
+        queue, order, status = "ab"[i % 2], i % 10, "READY" if i % 3 else "CANCELED"
+        job_id = await a_job(door.store, queue=queue, order=order)
+        if status == "CANCELED":
             await door.store.cancel(job_id)
-        made[job_id] = fields | {"status": "CANCELED" if i % 3 == 0 else "READY", "priority": 10 - i % 10}
+        made[job_id] = {"queue": queue, "priority": 10 - order, "status": status, "created": clock.now_ms}
         clock.forward(1)
     await door.project()
 
     def expect(**wanted: Any) -> list[str]:
         def fits(job: dict[str, Any]) -> bool:
-            return (
+            return bool(
                 wanted.get("queue", job["queue"]) == job["queue"]
                 and wanted.get("status", job["status"]) == job["status"]
                 and wanted.get("priority_min", -99) <= job["priority"] <= wanted.get("priority_max", 99)

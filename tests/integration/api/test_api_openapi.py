@@ -1,0 +1,179 @@
+"""The OpenAPI document: whole, true, and readable without the internet."""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from taskflow_api import examples
+from taskflow_domain import JobStatus
+from taskflow_runtime.settings import Address
+from taskflow_runtime.web import Web, listen
+from taskflow_streams import Store
+from tests.integration.api.door import JOBS, Door, open_door
+from tests.support.engine import a_running_job, a_worker, an_ended_job
+
+TOKEN = "s3cret"
+HOOKS = Path(__file__).with_name("schemathesis_hooks.py")
+SECONDS = 150.0
+
+
+async def document(door: Door) -> dict[str, Any]:
+    """The document as it is served."""
+    response = await door.http.get("/openapi.json")
+    assert response.status_code == 200
+    found: dict[str, Any] = response.json()
+    return found
+
+
+def operations(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every operation, with its name."""
+    for path, methods in found["paths"].items():
+        for method, operation in methods.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def conforms(found: dict[str, Any], schema: str, value: Any) -> None:
+    """Hold a value against a schema of the document."""
+    jsonschema_rs.validate({"$ref": f"#/components/schemas/{schema}", "components": found["components"]}, value)
+
+
+async def test_every_operation_is_described(door: Door) -> None:
+    """With a summary, a tag, what it answers, and the errors it can have; none is 422."""
+    found = dict(operations(await document(door)))
+
+    assert {name for name in found if "/api/" in name} == {
+        "GET /api/v1/jobs",
+        "POST /api/v1/jobs",
+        "POST /api/v1/jobs/batch",
+        "GET /api/v1/jobs/{job_id}",
+        "PUT /api/v1/jobs/{job_id}",
+        "DELETE /api/v1/jobs/{job_id}",
+        "POST /api/v1/jobs/{job_id}/cancel",
+        "POST /api/v1/jobs/{job_id}/retry",
+        "GET /api/v1/jobs/{job_id}/events",
+        "GET /api/v1/jobs/{job_id}/explain",
+        "GET /api/v1/queues",
+        "PATCH /api/v1/queues/{name}",
+        "GET /api/v1/workers",
+    }
+    assert {name for name in found if "/api/" not in name} == {"GET /healthz", "GET /readyz", "GET /metrics"}
+    for name, operation in found.items():
+        assert operation["summary"], name
+        assert operation["description"], name
+        assert len(operation["tags"]) == 1, name
+        assert "422" not in operation["responses"], name
+        if "/api/" in name:
+            assert {"400", "503"} <= set(operation["responses"]), name
+            assert ("404" in operation["responses"]) == ("{" in name), name
+        if "requestBody" in operation:
+            assert "413" in operation["responses"], name
+
+
+async def test_the_token_is_in_the_document_where_it_is_asked_for(door: Door) -> None:
+    """With one, everything but health needs it; without, nothing speaks of it."""
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    guarded = (await open_door(door.store, api_token=TOKEN).http.get("/openapi.json", headers=headers)).json()
+    open_ = await document(door)
+
+    assert guarded["security"] == [{"token": []}]
+    free = {name for name, operation in operations(guarded) if operation.get("security") == []}
+    assert free == {"GET /healthz", "GET /readyz"}
+    assert all(("401" in operation["responses"]) != (name in free) for name, operation in operations(guarded))
+    assert "security" not in open_
+    assert not any("401" in operation["responses"] for _, operation in operations(open_))
+
+
+async def test_the_examples_are_true(door: Door) -> None:
+    """Bodies are accepted, answers fit their schemas."""
+    found = await document(door)
+    job = await door.create()
+    for body in examples.BODIES["CreateJob"].values():
+        assert (await door.http.post(JOBS, json=body)).status_code == 201
+    for body in examples.BODIES["Batch"].values():
+        assert (await door.http.post(f"{JOBS}/batch", json=body)).status_code == 201
+    for body in examples.BODIES["UpdateJob"].values():
+        assert (await door.http.put(f"{JOBS}/{job['id']}", json=body)).status_code == 200
+    for body in examples.BODIES["UpdateQueue"].values():
+        assert (await door.http.patch("/api/v1/queues/q", json=body)).status_code == 200
+    for schema, value in (
+        ("Job", examples.JOB),
+        ("Event", examples.EVENT),
+        ("Explanation", examples.EXPLANATION),
+        ("QueueState", examples.QUEUE),
+        ("Worker", examples.WORKER),
+        *(("Error", error) for error in examples.ERRORS.values()),
+    ):
+        conforms(found, schema, value)
+
+
+async def test_answers_fit_their_schemas(door: Door) -> None:
+    """In every state a job can be in."""
+    found = await document(door)
+    failed = await an_ended_job(door.store, JobStatus.FAILED)
+    ids = [
+        (await a_running_job(door.store)).job_id,
+        await an_ended_job(door.store, task="t", timeout_ms=1500, owner="me", due_ms=1, expires_ms=2**42),
+        failed,
+        (await door.create(dependencies=[failed]))["id"],
+        (await door.create(delay_s=5, ttl_s=10))["id"],
+    ]
+    await a_worker(door.store)
+    for job_id in ids:
+        conforms(found, "Job", await door.get(job_id))
+        for tail, schema in (("events", "EventList"), ("explain", "Explanation")):
+            conforms(found, schema, (await door.http.get(f"{JOBS}/{job_id}/{tail}")).json())
+    await door.project()
+    conforms(found, "JobPage", await door.search())
+    conforms(found, "QueueList", (await door.http.get("/api/v1/queues")).json())
+    conforms(found, "WorkerList", (await door.http.get("/api/v1/workers")).json())
+
+
+@pytest.mark.parametrize("page", ["/docs", "/redoc"])
+async def test_the_pages_need_no_internet(door: Door, page: str) -> None:
+    """Whatever they load comes from here."""
+    html = (await door.http.get(page)).text
+    loaded = re.findall(r"(?:src|href)=\"([^\"]+)\"", html)
+
+    assert len(loaded) >= 2
+    assert "http://" not in html
+    assert "https://" not in html
+    for asset in loaded:
+        assert (await door.http.get(asset)).status_code == 200
+
+
+async def test_schemathesis_finds_nothing(store: Store, tmp_path: Path) -> None:
+    """All its checks, in all its phases, against a real server that asks for a token."""
+    door = open_door(store, api_token=TOKEN)
+    door.health.beat()
+    door.health.ready_within_s = SECONDS
+    web = Web(listen(Address("127.0.0.1", 0, "")), door.http._transport.app)  # type: ignore[attr-defined]
+    web.start()
+    command = [
+        sys.executable, "-m", "schemathesis.cli", "run", f"{web.url}/openapi.json",
+        "--checks", "all", "--max-examples", "15", "--seed", "1", "--continue-on-failure", "--no-shrink",
+        "--generation-allow-x00", "false", "-H", f"Authorization: Bearer {TOKEN}",
+    ]  # fmt: skip
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=tmp_path,
+        env=os.environ | {"SCHEMATHESIS_HOOKS": str(HOOKS)},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            output, _ = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await web.stop()
+
+    assert process.returncode == 0, output.decode()
+    assert "No issues found" in output.decode()
