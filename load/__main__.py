@@ -14,7 +14,7 @@ from load.figures import percentile, table
 from load.stack import stack, worker
 from taskflow import Client
 from taskflow.submission import Submission
-from taskflow_streams import Query, Store
+from taskflow_streams import Store
 
 LATENCY_JOBS = 2_000
 LATENCY_PER_S = 200
@@ -46,8 +46,9 @@ async def run(jobs: int, concurrency: int) -> Figures:
         enqueued, waiting_bytes = await enqueue(client, jobs)
         await client.store.search.barrier(60)
         enqueue_cpu = per_job(meter.read(), jobs)
+        tip = await client.store.partitions[0].history.tip()
         async with worker(url, concurrency):
-            drained = await drain(client.store, jobs)
+            drained = await drain(client.store, jobs, tip)
             drain_cpu = per_job(meter.read(), jobs)
             latencies = await trickle(client)
     return Figures(
@@ -74,24 +75,18 @@ async def enqueue(client: Client, jobs: int) -> tuple[float, float]:
     return jobs / seconds, (after - before) / jobs
 
 
-async def drain(store: Store, jobs: int) -> float:
-    """Jobs per second from the first start to the last completion, by the server's clock."""
-    query = Query(queue="load")
+async def drain(store: Store, jobs: int, before: str) -> float:
+    """Jobs per second from the first start after the event `before` to the last completion, by the server's clock."""
+    history, projection = store.partitions[0].history, store.partitions[0].projection
     deadline = perf_counter() + DRAIN_SECONDS
-    while (await store.partitions[0].projection.totals()).get("job.completed:load", 0) < jobs:
+    while (await projection.totals()).get("job.completed:load", 0) < jobs:
         if perf_counter() > deadline:
             raise TimeoutError(f"{jobs} jobs were not drained within {DRAIN_SECONDS} s")
-        await asyncio.sleep(0.5)
-    first = last = 0
-    after = "0-0"
-    while events := await store.partitions[0].history.after(after, 2000):
-        after = events[-1].id
-        for event in events:
-            if event.queue == query.queue and event.type == "job.started":
-                first = first or event.at_ms
-            elif event.queue == query.queue and event.type == "job.completed":
-                last = event.at_ms
-    return jobs * 1000 / (last - first)
+        await asyncio.sleep(0.25)
+    [first] = await history.after(before, 1)
+    [last] = await history.pick([await history.tip()])
+    assert (first.type, last.type) == ("job.started", "job.completed"), "something else was at work"
+    return jobs * 1000 / (last.at_ms - first.at_ms)
 
 
 async def trickle(client: Client) -> list[float]:
