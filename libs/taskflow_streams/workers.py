@@ -77,3 +77,8 @@ class Workers:
         """Whether a live worker has this handler; jobs for a handler nobody has are parked."""
         with translated():
             return bool(await self._redis.exists(self._keys("able", handler)))
+
+    async def pools_with(self, handler: str) -> set[str]:
+        """The pools whose live workers have this handler."""
+        with translated():
+            return {pool.decode() for pool in await self._redis.smembers(self._keys("able", handler))}

@@ -80,10 +80,12 @@ async def _ready(api: Api, job: JobRecord, home: Partition) -> Sequence[Reason]:
     queue = await home.queues.get(job.queue)
     if queue.paused:
         found.append(Reason("QUEUE_PAUSED", f"Queue {job.queue} is paused: {queue.reason or 'no reason was given'}."))
-    if not await home.workers.able(job.handler):
+    pools = await home.workers.pools_with(job.handler)
+    if not pools:
         found.append(Reason("NO_HANDLER", f"No live worker has a handler called {job.handler}.  It waits for one."))
-    elif not await _somebody_takes(api, job, home, now_ms):
-        found.append(Reason("NO_WORKER_FOR_QUEUE", f"No live worker takes jobs from queue {job.queue}."))
+    elif not await _somebody_takes(api, job, home, pools, now_ms):
+        who = f"No live worker with a handler called {job.handler}"
+        found.append(Reason("NO_WORKER_FOR_QUEUE", f"{who} takes jobs from queue {job.queue}."))
     if queue.max_concurrent is not None and queue.running >= queue.max_concurrent:
         limit = f"{queue.running} of {queue.max_concurrent} jobs run"
         found.append(Reason("QUEUE_AT_LIMIT", f"Queue {job.queue} is at its limit: {limit}."))
@@ -92,10 +94,12 @@ async def _ready(api: Api, job: JobRecord, home: Partition) -> Sequence[Reason]:
     ]
 
 
-async def _somebody_takes(api: Api, job: JobRecord, home: Partition, now_ms: int) -> bool:
+async def _somebody_takes(api: Api, job: JobRecord, home: Partition, pools: set[str], now_ms: int) -> bool:
     silence_ms = int(api.settings.visibility_timeout_s * 1000)
-    workers = await home.workers.list()
-    return any(is_online(worker, now_ms, silence_ms) and takes_from(worker, job.queue) for worker in workers)
+    return any(
+        worker.fields.get("pool") in pools and takes_from(worker, job.queue) and is_online(worker, now_ms, silence_ms)
+        for worker in await home.workers.list()
+    )
 
 
 def _runs(job: JobRecord) -> Reason:

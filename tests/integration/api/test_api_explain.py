@@ -85,9 +85,10 @@ async def test_a_job_waits_for_a_slot_when_nothing_else_is_wrong(door: Door) -> 
 
 
 async def test_a_queue_that_nobody_takes_from_is_named(door: Door) -> None:
-    """The handler is there, but its workers are for other queues."""
-    pool = Pool(frozenset({HANDLER}), queues=(("other", None),))
-    await door.store.partitions[0].workers.join("w1", pool, {"name": "w1", "queues": "other"})
+    """The handler is there, but its workers are for other queues, and those of this queue have other handlers."""
+    join = door.store.partitions[0].workers.join
+    await join("w1", Pool(frozenset({HANDLER}), queues=(("other", None),)), {"name": "w1", "queues": "other"})
+    await join("w2", Pool(frozenset({"something"})), {"name": "w2", "queues": "*"})
     job = await door.create()
 
     assert set(await reasons(door, job["id"])) == {"NO_WORKER_FOR_QUEUE"}
