@@ -69,7 +69,8 @@ end
 
 local function lane_of(job) return K.ready .. job.queue .. ':' .. job.handler end
 
-local touched, due_changed, endings = {}, false, {}
+-- What `flush` writes at the end, in one call for the whole batch where it would be one for each job.
+local placed, freed, ended, endings, due_changed, stored = {}, {}, {}, {}, false, 0
 
 -- Puts a READY job where it waits: in its lane, or among the delayed until it is due.
 local function place(id, job)
@@ -79,9 +80,11 @@ local function place(id, job)
     return
   end
   ensure_queue(job.queue)
-  redis.call('ZADD', lane_of(job), job.order * ORDER_UNIT + (job.created - EPOCH_2020_MS), id)
-  touched[job.queue] = touched[job.queue] or {}
-  touched[job.queue][job.handler] = true
+  local lanes = placed[job.queue] or {}
+  local lane = lanes[job.handler] or {}
+  placed[job.queue], lanes[job.handler] = lanes, lane
+  lane[#lane + 1] = job.order * ORDER_UNIT + (job.created - EPOCH_2020_MS)
+  lane[#lane + 1] = id
 end
 
 local function close_lane_if_empty(queue, handler)
@@ -139,22 +142,25 @@ end
 
 -- Endings ------------------------------------------------------------------------------------------------------------
 
-local freed, stored = {}, 0
-
 local function drop_lease(job)
-  redis.call('XACK', K.work .. job.queue, GROUP, job.entry)
-  redis.call('XDEL', K.work .. job.queue, job.entry)
-  freed[job.queue] = true
+  local entries = freed[job.queue] or {}
+  freed[job.queue] = entries
+  entries[#entries + 1] = job.entry
+end
+
+local function note_end(id, size)
+  ended[#ended + 1] = NOW
+  ended[#ended + 1] = id
+  stored = stored + size
 end
 
 -- `size` becomes all that the job holds, so that its removal gives back exactly what its end has added.
 local function end_job(id, job, state, kind, more, result_bytes)
   local size = job.size + (job.logged or 0) + (result_bytes or 0)
   transition(id, job, state, kind, { 'finished', NOW, 'size', size }, more)
-  redis.call('ZADD', K.ended, now, id)
+  note_end(id, size)
   if job.expires then redis.call('ZREM', K.deadlines, id) end
   if job.waited then endings[#endings + 1] = id end
-  stored = stored + size
 end
 
 -- A job that will not run any more stops waiting for its dependencies.
@@ -218,14 +224,22 @@ end
 
 -- Last words of every script that may make something leasable, end a job, or change what is due first.
 local function flush()
-  for queue, handlers in pairs(touched) do
-    for handler in pairs(handlers) do wake_lane(queue, handler) end
+  for queue, lanes in pairs(placed) do
+    for handler, members in pairs(lanes) do
+      redis.call('ZADD', K.ready .. queue .. ':' .. handler, unpack(members))
+      wake_lane(queue, handler)
+    end
   end
-  for queue in pairs(freed) do
+  for queue, entries in pairs(freed) do
+    if #entries > 0 then
+      redis.call('XACK', K.work .. queue, GROUP, unpack(entries))
+      redis.call('XDEL', K.work .. queue, unpack(entries))
+    end
     if redis.call('HGET', K.queue .. queue, 'max_concurrent') then wake_queue(queue) end
   end
+  if #ended > 0 then redis.call('ZADD', K.ended, unpack(ended)) end
   for _, id in ipairs(endings) do redis.call('XADD', K.graph, '*', 'type', 'ended', 'job', id) end
   if due_changed then redis.call('XADD', K.graph, '*', 'type', 'due') end
   if stored ~= 0 then redis.call('HINCRBY', K.meta, 'bytes', int(stored)) end
-  touched, freed, endings, due_changed, stored = {}, {}, {}, false, 0
+  placed, freed, ended, endings, due_changed, stored = {}, {}, {}, {}, false, 0
 end

@@ -137,7 +137,7 @@ local function pop(queue)
 end
 
 local function take(ask)
-  local leases = {}
+  local leases, specs = {}, {}
   if ask.want < 1 then return leases end
   local queues = givers(ask)
   if #queues == 0 then return leases end
@@ -157,8 +157,9 @@ local function take(ask)
             'worker', ask.worker, 'entry', entry, 'started', NOW })
           if job.expires then redis.call('ZREM', K.deadlines, id) end
           if job.fence > 1 then redis.call('HDEL', K.job .. id, 'progress', 'progress_note') end
-          leases[#leases + 1] = { id, job.fence, job.attempt, queue.name, job.handler,
-            redis.call('GET', K.spec .. id) or '', tonumber(job.timeout), tonumber(job.created), tonumber(job.due) }
+          leases[#leases + 1] = { id, job.fence, job.attempt, queue.name, job.handler, '', tonumber(job.timeout),
+            tonumber(job.created), tonumber(job.due) }
+          specs[#specs + 1] = K.spec .. id
         end
       end
       if started > 0 then
@@ -176,6 +177,9 @@ local function take(ask)
     elseif queue.free > 0 then
       more = true
     end
+  end
+  if #specs > 0 then
+    for i, spec in ipairs(redis.call('MGET', unpack(specs))) do leases[i][6] = spec or '' end
   end
   if present > tonumber(redis.call('HGET', K.meta, 'vclock') or 0) then redis.call('HSET', K.meta, 'vclock', present) end
   -- One bell wakes one worker; it rings the next while there is more than it could take.

@@ -17,7 +17,7 @@ for _, queue in ipairs(args.queues) do
     redis.call('XDEL', work, pending[1])
     if job and job.state == 'RUNNING' and job.entry == pending[1] then
       reaped = reaped + 1
-      freed[job.queue] = true
+      freed[job.queue] = freed[job.queue] or {}
       local lost = { error = 'LeaseLost', idle_ms = pending[3] }
       job.fence = job.fence + 1 -- the late worker's token is void from here on
       redis.call('HSET', K.job .. id, 'fence', job.fence, 'entry', '')

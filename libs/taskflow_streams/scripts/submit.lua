@@ -5,13 +5,16 @@
 --       key?, dependencies = {…}?, elsewhere = {…}?}.  `elsewhere` are dependencies in other partitions, known to exist.
 --
 -- Replies {'ok', {word, …}, {state, …}, now_ms} with a word per job: 'created', 'existing' (that id is there already) or 'gone' (it
--- was, and was removed), and the state in which it was born; or, with nothing written, {'unknown', job_id, dependency} or {'cycle', job_id} when jobs of the batch need one another.
+-- was, and was removed), and the state in which it was born; or, with nothing written, {'unknown', job_id, dependency}, or
+-- {'cycle', job_id} when jobs of the batch need one another.
 
 local jobs = args
-local fresh, words = {}, {}
+local fresh, words, records = {}, {}, {}
 
+for i, job in ipairs(jobs) do records[i] = K.job .. job.id end
+local all_new = redis.call('EXISTS', unpack(records)) == 0
 for i, job in ipairs(jobs) do
-  if fresh[job.id] or redis.call('EXISTS', K.job .. job.id) == 1 then
+  if fresh[job.id] or (not all_new and redis.call('EXISTS', K.job .. job.id) == 1) then
     words[i] = 'existing'
   elseif job.key and redis.call('EXISTS', K.gone .. job.id) == 1 then
     words[i] = 'gone'
@@ -36,18 +39,18 @@ end
 
 -- A job of this batch is born after those it needs, so that their state is known.  Depth first over the batch's own
 -- dependencies, without recursion: a chain may be a thousand long.
-local order, placed, open = {}, {}, {}
+local order, listed, open = {}, {}, {}
 for i, root in ipairs(jobs) do
-  local stack = words[i] == 'created' and not placed[root.id] and { root } or {}
+  local stack = words[i] == 'created' and not listed[root.id] and { root } or {}
   while #stack > 0 do
     local job, first = stack[#stack], nil
     open[job.id] = true
     for _, dependency in ipairs(job.dependencies or {}) do
-      if fresh[dependency] and not placed[dependency] then first = fresh[dependency]; break end
+      if fresh[dependency] and not listed[dependency] then first = fresh[dependency]; break end
     end
     if not first then
       stack[#stack] = nil
-      placed[job.id] = true
+      listed[job.id] = true
       order[#order + 1] = job
     elseif open[first.id] then
       return cmsgpack.pack({ 'cycle', first.id })
@@ -76,6 +79,7 @@ local function wait_for(id, dependency)
   redis.call('SADD', K.deps .. dependency, id)
 end
 
+local specs = {}
 local function write(new)
   local state = birth_state(new)
   local due = new.due or (new.delay and now + new.delay)
@@ -97,7 +101,8 @@ local function write(new)
   keep('needs', (new.dependencies or new.elsewhere) and 1)
   keep('far', new.elsewhere and 1)
   keep('finished', state == 'BLOCKED' and NOW)
-  redis.call('SET', K.spec .. new.id, new.spec)
+  specs[#specs + 1] = K.spec .. new.id
+  specs[#specs + 1] = new.spec
   transition(new.id, job, state, 'job.submitted', set)
   born[new.id] = state
 
@@ -118,14 +123,14 @@ local function write(new)
 
   if state == 'READY' then place(new.id, job) end
   if state == 'BLOCKED' then
-    redis.call('ZADD', K.ended, now, new.id)
-    stored = stored + job.size
+    note_end(new.id, job.size)
   elseif expires then
     redis.call('ZADD', K.deadlines, int(expires), new.id)
   end
 end
 
 for _, job in ipairs(order) do write(job) end
+if #specs > 0 then redis.call('MSET', unpack(specs)) end
 flush()
 local states_at_birth = {}
 for i, job in ipairs(jobs) do states_at_birth[i] = words[i] == 'created' and born[job.id] or '' end
