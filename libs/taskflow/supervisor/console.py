@@ -56,7 +56,7 @@ class Console:
         try:
             self._out.write(data)
             self._out.flush()
-        except (BrokenPipeError, ValueError):
+        except (OSError, ValueError):
             self._out = io.BytesIO()
             self._out.close()  # from now on every write ends here
 
