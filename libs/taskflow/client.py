@@ -6,16 +6,17 @@ The ids are made here, so a submission whose answer was lost is sent again and n
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from taskflow.broker import find_broker
 from taskflow.errors import IdempotencyConflict, JobFailed
 from taskflow.submission import Submission, fingerprint, new_job
 from taskflow.tasks import Registry, registry
 from taskflow_domain import TERMINAL, JobStatus
-from taskflow_streams import Canceled, Full, JobRecord, NewJob, Store, Unavailable
+from taskflow_streams import Canceled, Full, JobRecord, NewJob, Store, Unavailable, UnknownDependency
 
 __all__ = ["Client", "Submission"]
 
@@ -24,6 +25,8 @@ IN_FLIGHT = 3  # batches: one in the script, one on its way, one being made
 TRIES = 4
 FIRST_PAUSE_S = 0.1  # doubles with each try
 POLL_S = (0.005, 0.25)  # the first look at a job that is waited for, and the longest pause between two
+
+Claims: TypeAlias = list[tuple[str, str]]  # idempotency keys and the ids that were made for them
 
 
 class Client:
@@ -69,9 +72,10 @@ class Client:
             async with asyncio.TaskGroup() as group:
                 for batch in _batches(submissions):
                     await room.acquire()
-                    jobs = await self._make(batch)
+                    jobs = self._make(batch)
+                    claims = await self._claim(batch, jobs)
                     ids += [job.id for job in jobs]
-                    group.create_task(self._submit(jobs, room))
+                    group.create_task(self._submit(jobs, claims, room))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
         return ids
@@ -105,26 +109,24 @@ class Client:
         """Cancel a job: at once if it has not started, else by order to its worker."""
         return await self.store.cancel(job_id)
 
-    async def _make(self, batch: list[Submission]) -> list[NewJob]:
-        ids = iter(self.store.new_ids(len(batch)))
-        jobs = []
-        for submission, fresh in zip(batch, ids, strict=True):
-            job_id = self.store.new_id(submission.after) if submission.after else fresh
-            jobs.append(new_job(submission, job_id, self._tasks))
-        if any(submission.idempotency_key for submission in batch):
-            await self._claim(batch, jobs)
-        return jobs
+    def _make(self, batch: list[Submission]) -> list[NewJob]:
+        fresh = self.store.new_ids(len(batch))
+        ids = [self.store.new_id(s.after) if s.after else new for s, new in zip(batch, fresh, strict=True)]
+        return [new_job(submission, job_id, self._tasks) for submission, job_id in zip(batch, ids, strict=True)]
 
-    async def _claim(self, batch: list[Submission], jobs: list[NewJob]) -> None:
-        """Give the jobs that have an idempotency key the id that belongs to it."""
+    async def _claim(self, batch: list[Submission], jobs: list[NewJob]) -> Claims:
+        """Give each job with an idempotency key the id that belongs to it; the ties that were tried."""
         keyed = [(i, key) for i, submission in enumerate(batch) if (key := submission.idempotency_key)]
-        claims = await self.store.claim([(key, jobs[i].id, fingerprint(jobs[i])) for i, key in keyed])
-        for (i, key), claim in zip(keyed, claims, strict=True):
-            if claim.fingerprint != fingerprint(jobs[i]):
+        if not keyed:
+            return []
+        rows = [(key, jobs[i].id, fingerprint(jobs[i])) for i, key in keyed]
+        for (i, key), (_, _, ours), claim in zip(keyed, rows, await self.store.claim(rows), strict=True):
+            if claim.fingerprint != ours:
                 raise IdempotencyConflict(f"the idempotency key {key!r} belongs to job {claim.job_id}, which differs")
-            jobs[i] = new_job(batch[i], claim.job_id, self._tasks)
+            jobs[i] = replace(jobs[i], id=claim.job_id)
+        return [(key, made) for key, made, _ in rows]
 
-    async def _submit(self, jobs: list[NewJob], room: asyncio.Semaphore) -> None:
+    async def _submit(self, jobs: list[NewJob], claims: Claims, room: asyncio.Semaphore) -> None:
         try:
             for tries in range(TRIES):
                 try:
@@ -135,6 +137,10 @@ class Client:
                     await asyncio.sleep(FIRST_PAUSE_S * 2**tries)
                 else:
                     return
+        except UnknownDependency:
+            if claims:  # a mended submission may use the same keys; ties to jobs that exist have other ids than these
+                await self.store.unclaim(claims)
+            raise
         finally:
             room.release()
 

@@ -44,7 +44,7 @@ class Task:
 
     def arguments(self, payload: bytes) -> Arguments:
         """What to call the function with for this payload, which is JSON text."""
-        value = json.loads(payload)
+        value = json.loads(payload.decode())  # given bytes, it would look for other encodings first
         return ((value,), {}) if self._whole else arguments_for(self.name, self._signature, value)
 
 

@@ -87,9 +87,9 @@ class Attempt:
             return failed(error)
 
     def _make_context(self, spec: Spec, limit_s: float | None) -> Context:
-        lease, token = self.lease, self.token
+        lease = self.lease
         deadline = datetime.now(UTC) + timedelta(seconds=limit_s) if limit_s else None
-        progress: Progress = partial(self._on_progress, token)
+        progress: Progress = partial(self._on_progress, self.token)
         return Context(
             lease.job_id, lease.attempt, lease.fence, lease.queue, spec.name, self._worker, deadline, False, progress
         )

@@ -12,6 +12,8 @@ from taskflow_runtime.logs import Log
 from taskflow_runtime.loops import Backoff, Outage
 from taskflow_streams import Store, Unavailable
 
+CANCEL_AGAIN_S = 0.1  # the Redis client swallows a cancel that comes while it connects
+
 Connect = Callable[[], Awaitable[Store]]
 Beat = Callable[[Store], Awaitable[None]]
 
@@ -22,9 +24,8 @@ class Heart:
     def __init__(self, connect: Connect, beat: Beat, every_s: float, log: Log) -> None:
         self.failing = False
         self._connect, self._beat, self._every_s, self._log = connect, beat, every_s, log
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._life: asyncio.Task[None] | None = None
         self._unwanted = False
+        self._life: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="heart", daemon=True)
 
     def start(self) -> None:
@@ -36,15 +37,19 @@ class Heart:
     async def stop(self) -> None:
         """Beat no more, and return when that is so."""
         self._unwanted = True
-        if self._loop is not None and self._life is not None:
-            with suppress(RuntimeError):  # it has ended by itself
-                self._loop.call_soon_threadsafe(self._life.cancel)
-        await self._stopped.wait()
+        while not self._stopped.is_set():
+            with suppress(RuntimeError):  # its loop is closed already
+                if self._life is not None:
+                    self._life.get_loop().call_soon_threadsafe(self._life.cancel)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), CANCEL_AGAIN_S)
 
     def _run(self) -> None:
         try:
             asyncio.run(self._live())
-        except BaseException:
+        except asyncio.CancelledError:
+            pass
+        except Exception:
             self.failing = True
             self._log.exception("heart.stopped")
         finally:
@@ -52,10 +57,10 @@ class Heart:
                 self._owner.call_soon_threadsafe(self._stopped.set)
 
     async def _live(self) -> None:
-        self._loop, self._life = asyncio.get_running_loop(), asyncio.current_task()
+        self._life = asyncio.current_task()
         store: Store | None = None
         backoff, outage = Backoff(), Outage(self._log)
-        with suppress(asyncio.CancelledError):
+        try:
             while not self._unwanted:
                 try:
                     store = store or await self._connect()
@@ -71,6 +76,6 @@ class Heart:
                     backoff.reset()
                     self.failing = False
                 await asyncio.sleep(min(backoff.pause(), self._every_s) if self.failing else self._every_s)
-        if store is not None:
-            with suppress(Unavailable):
+        finally:
+            if store is not None:
                 await store.close()

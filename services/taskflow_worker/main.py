@@ -1,5 +1,6 @@
 """Worker: run jobs."""
 
+import gc
 from typing import Any
 
 from taskflow_runtime import Service, run
@@ -13,6 +14,7 @@ async def main(service: Service[WorkerSettings]) -> None:
     """Take jobs and run them until the stop."""
     settings = service.settings
     tasks = load_tasks(settings.worker_modules)
+    gc.freeze()  # what is loaded by now stays; the collector need not look through it again and again
 
     async def connect() -> Store:
         return await Store.connect(settings.redis_url, namespace=settings.namespace)

@@ -12,7 +12,9 @@ QUEUE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 class WorkerSettings(Settings):
     """The shared settings, and the worker's own."""
 
-    worker_concurrency: int = Field(16, ge=1, le=10_000, description="Slots: jobs a worker runs at the same time.")
+    worker_concurrency: int = Field(
+        16, ge=1, le=10_000, description="Slots: jobs that one worker runs at the same time."
+    )
     worker_queues: CommaList = Field((), description="The queues to take jobs from; none named: all, also new ones.")
     worker_modules: CommaList = Field((), description="Python modules to import for their @task functions.")
 

@@ -5,7 +5,7 @@ back, which costs no attempt.  Either way it leaves the list of workers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
 from taskflow.tasks import Task
@@ -22,6 +22,7 @@ PROGRESS_S = 1.0
 UNWIND_S = 1.5  # for attempts that were told to stop; all three together: less than the five seconds that
 HAND_BACK_S = 2.0  # the process has after its grace
 LEAVE_S = 1.0
+CANCEL_AGAIN_S = 0.1
 SHOWN_IDS = 50  # of running jobs, in the list of workers
 
 Step = Callable[[], Awaitable[None]]
@@ -56,7 +57,7 @@ class Worker:
         self._on_read = on_read
         self._log: Log = get_log(worker_id=self.id)
         self._outage = Outage(self._log)
-        self._failing: set[Step] = set()
+        self.failing: set[Step] = set()  # steps that did not succeed when they were last taken
         self._heart = Heart(connect, self._beat, heartbeat_s, self._log)
 
     async def run(self, stopping: asyncio.Event) -> None:
@@ -73,9 +74,7 @@ class Worker:
         finally:
             self.drain("stopping")
             await self._hand_back()
-            for loop in loops:
-                loop.cancel()
-            await asyncio.gather(*loops, return_exceptions=True)
+            await _end(loops)
             await self._heart.stop()
             await self._leave()
 
@@ -97,20 +96,20 @@ class Worker:
             try:
                 await step()
             except Unavailable as error:
-                self._failing.add(step)
+                self.failing.add(step)
                 self._outage.failed(error)
             except Exception:
-                self._failing.add(step)
+                self.failing.add(step)
                 self._log.exception("step.failed", step=name_of(step))
             else:
-                self._failing.discard(step)
+                self.failing.discard(step)
                 self._went_well(reads)
                 backoff.reset()
                 continue
             await asyncio.sleep(backoff.pause())
 
     def _went_well(self, reads: bool) -> None:
-        if not self._failing and not self._heart.failing:
+        if not self.failing and not self._heart.failing:
             self._outage.passed()
             if reads:
                 self._on_read()
@@ -161,3 +160,12 @@ class Worker:
             async with asyncio.timeout(LEAVE_S):
                 for partition in self._store.partitions:
                     await partition.workers.leave(self.id)
+
+
+async def _end(loops: Iterable[asyncio.Task[None]]) -> None:
+    """Cancel them until they are done: the Redis client swallows a cancel that comes while it connects."""
+    left = set(loops)
+    while left:
+        for loop in left:
+            loop.cancel()
+        _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
