@@ -50,6 +50,10 @@ def translated() -> Iterator[None]:
         OSError,
     ) as error:
         raise Unavailable(str(error) or type(error).__name__) from error
+    except RuntimeError as error:
+        if "handler is closed" not in str(error):  # uvloop's word for a connection that ended while we wrote to it
+            raise
+        raise Unavailable(str(error)) from error
     except redis_errors.ResponseError as error:
         if "OOM" in str(error)[:80]:
             raise Full(str(error)) from error
