@@ -32,7 +32,9 @@ def test_a_full_server_is_full() -> None:
         raise redis_errors.OutOfMemoryError("OOM command not allowed")
 
 
-@pytest.mark.parametrize("error", [redis_errors.ResponseError("ERR wrong number"), RuntimeError("a bug"), KeyError("x")])
+@pytest.mark.parametrize(
+    "error", [redis_errors.ResponseError("ERR wrong number"), RuntimeError("a bug"), KeyError("x")]
+)
 def test_a_bug_stays_a_bug(error: Exception) -> None:
     """What is not the server's absence is not hidden."""
     with pytest.raises(type(error)), translated():
