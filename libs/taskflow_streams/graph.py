@@ -72,14 +72,17 @@ class Graph:
         return [_read(entry, fields) for entry, fields in reply[1] if fields]
 
     async def done(self, messages: Sequence[Message]) -> None:
-        """Acknowledge and remove messages whose effect is written."""
+        """Acknowledge and remove messages whose effect is written.
+
+        Removed first: if that is all that arrives, taking over drops what is pending and gone.
+        """
         if not messages:
             return
         ids = [message.id for message in messages]
         with translated():
-            async with self._redis.pipeline(transaction=True) as pipe:
-                pipe.xack(self._keys("graph"), GROUP, *ids)
+            async with self._redis.pipeline(transaction=False) as pipe:
                 pipe.xdel(self._keys("graph"), *ids)
+                pipe.xack(self._keys("graph"), GROUP, *ids)
                 await pipe.execute()
 
     async def retire_consumers(self, idle_ms: int) -> None:

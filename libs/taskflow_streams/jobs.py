@@ -7,9 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from taskflow_domain import JobStatus, detect_cycle, partition_of
-from taskflow_streams.connection import Client
-from taskflow_streams.errors import translated
-from taskflow_streams.keys import Keys
 from taskflow_streams.records import (
     Canceled,
     Deleted,
@@ -57,9 +54,7 @@ class Change:
 class Jobs:
     """The jobs of one partition."""
 
-    def __init__(self, redis: Client, keys: Keys, scripts: Scripts, partition: int, claim_ttl_ms: int) -> None:
-        self._redis = redis
-        self._keys = keys
+    def __init__(self, scripts: Scripts, partition: int, claim_ttl_ms: int) -> None:
         self._scripts = scripts
         self._partition = partition
         self._claim_ttl_ms = claim_ttl_ms
@@ -124,16 +119,13 @@ class Jobs:
 
     async def get(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
         """The records of these jobs, always current; None for what does not exist."""
-        with translated():
-            async with self._redis.pipeline(transaction=True) as pipe:
-                for job_id in job_ids:
-                    pipe.hgetall(self._keys("job", job_id))
-                    pipe.get(self._keys("spec", job_id))
-                    pipe.get(self._keys("result", job_id))
-                rows = await pipe.execute()
+        if not job_ids:
+            return []
         return [
-            read_record(job_id, rows[3 * i], rows[3 * i + 1], rows[3 * i + 2]) if rows[3 * i] else None
-            for i, job_id in enumerate(job_ids)
+            read_record(job_id, dict(zip(row[0][::2], row[0][1::2], strict=True)), row[1], row[2] or None)
+            if row
+            else None
+            for job_id, row in zip(job_ids, await self._scripts.run("get", list(job_ids)), strict=True)
         ]
 
     async def find_cycle(self, job_id: str, dependencies: Sequence[str]) -> tuple[list[str], int]:

@@ -50,7 +50,7 @@ class Partition:
         self.redis = redis
         self.keys = keys
         self.scripts = scripts
-        self.jobs = Jobs(redis, keys, scripts, index, CLAIM_TTL_MS)
+        self.jobs = Jobs(scripts, index, CLAIM_TTL_MS)
         self.leases = Leases(redis, blocking, keys, scripts)
         self.workers = Workers(redis, keys, scripts)
         self.queues = Queues(redis, keys, scripts)
