@@ -25,6 +25,8 @@ from taskflow_streams import NewJob
 QUEUE_NAME = re.compile(r"[a-zA-Z0-9_]{1,64}")
 EMPTY_PAYLOAD = b"{}"
 DEFAULT_RETRY = RetryPolicy()
+SHORTEST_S = 0.001
+LONGEST_S = 100 * 366 * 86_400  # beyond any plan; larger numbers are mistakes
 
 
 @dataclass(slots=True)
@@ -54,8 +56,9 @@ def new_job(submission: Submission, job_id: str, tasks: Registry) -> NewJob:
         raise ValueError(f"{handler!r} is not registered as a task; decorate it with @task, or give a name")
     name = submission.name or handler
     queue = submission.queue or (task.queue if task else DEFAULT_QUEUE)
-    timeout_s = submission.timeout_s or (task.timeout_s if task else None)
+    timeout_s = submission.timeout_s if submission.timeout_s is not None or task is None else task.timeout_s
     retry = submission.retry_policy or (task.retry_policy if task else None)
+    _check_name(handler)
     _check_name(name)
     _check_queue(queue)
     _check_limits(submission)
@@ -86,12 +89,12 @@ def fingerprint(job: NewJob) -> str:
 
 
 def _ms(seconds: float | None) -> int | None:
-    return None if seconds is None else max(1, int(seconds * 1000))
+    return None if seconds is None else int(seconds * 1000)
 
 
 @lru_cache(maxsize=1024)
 def _check_name(name: str) -> None:
-    if len(name) > NAME_MAX_CHARS or "\0" in name:
+    if not 1 <= len(name) <= NAME_MAX_CHARS or "\0" in name:
         raise ValueError(f"a job's name has 1 to {NAME_MAX_CHARS} characters, none of them NUL")
 
 
@@ -108,7 +111,11 @@ def _check_limits(submission: Submission) -> None:
         raise ValueError(f"a job may wait for {MAX_DEPENDENCIES} others, not {len(submission.after)}")
     if submission.delay_s is not None and submission.scheduled_at is not None:
         raise ValueError("a job has a delay_s or a scheduled_at, not both")
-    for name in ("delay_s", "ttl_s", "timeout_s"):
-        seconds: float | None = getattr(submission, name)
-        if seconds is not None and not seconds >= 0:
-            raise ValueError(f"{name} is a number of seconds from 0 up, not {seconds!r}")
+    _check_seconds("delay_s", submission.delay_s, 0)
+    _check_seconds("ttl_s", submission.ttl_s, SHORTEST_S)
+    _check_seconds("timeout_s", submission.timeout_s, SHORTEST_S)
+
+
+def _check_seconds(name: str, seconds: float | None, least: float) -> None:
+    if seconds is not None and not least <= seconds <= LONGEST_S:
+        raise ValueError(f"{name} is a number of seconds from {least:g} to {LONGEST_S:,}, not {seconds!r}")

@@ -254,3 +254,29 @@ async def test_a_bell_that_a_full_worker_took_wakes_another(store: Store, server
             job = await submitted(store, "count", payload=b'{"number":2}')
 
             assert (await ended(store, job, within_s=5)).worker == idle.worker.id
+
+
+async def test_a_full_worker_does_not_listen_for_the_bell(store: Store, server: EmbeddedServer) -> None:
+    """It would take it from those who could act on it, pass it on, and hear it again, for ever."""
+    tasks, started, go = Registry(), asyncio.Event(), asyncio.Event()
+    workers, joins = store.partitions[0].workers, list[str]()
+    join = workers.join
+
+    async def counted(worker: str, pool: Pool, fields: dict[str, str | int | float]) -> None:
+        joins.append(worker)
+        await join(worker, pool, fields)
+
+    @tasks.task
+    async def hold() -> None:
+        started.set()
+        await go.wait()
+
+    workers.join = counted  # type: ignore[method-assign]
+    async with hired(store, server, tasks, slots=1):
+        first = await submitted(store, "hold")
+        await happened(started, "the attempt that fills it")
+        jobs = [first, *[await submitted(store, "hold") for _ in range(50)]]
+        assert len(joins) <= 2  # its own, and one bell that may have rung while it filled up
+        go.set()
+        for job in jobs:
+            await ended(store, job)
