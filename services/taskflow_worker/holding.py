@@ -34,10 +34,6 @@ class Holding:
         """All leases we know of.  Safe to call from another thread."""
         return list(self.attempts)
 
-    def running(self) -> int:
-        """How many have not ended."""
-        return len(self.attempts) - len(self._endings)
-
     def start(self, leases: Iterable[Lease]) -> list[Lease]:
         """Start an attempt for each; those that there is no handler for are given back, and returned."""
         strangers = []

@@ -70,7 +70,6 @@ async def test_an_ending_is_held_until_it_is_taken() -> None:
     assert endings == [Ending("a", 1, How.COMPLETED, b"7")]
     assert (changed.count, freed.count) == (1, 1)
     assert holding.tokens() == [("a", 1)]
-    assert holding.running() == 0
 
     holding.taken(endings)
     assert (holding.tokens(), holding.has_endings, holding.empty.is_set()) == ([], False, True)
