@@ -280,3 +280,15 @@ async def test_a_full_worker_does_not_listen_for_the_bell(store: Store, server: 
         go.set()
         for job in jobs:
             await ended(store, job)
+
+
+async def test_what_was_leased_unseen_is_found_behind_a_thousand_others(store: Store) -> None:
+    """A worker with very many slots gives back what it does not know of, too."""
+    leases, pool = store.partitions[0].leases, Pool(frozenset({"work"}))
+    await store.partitions[0].workers.join("w", pool, {"name": "w"})
+    await store.submit([a_job_for(store, "work") for _ in range(1000)])
+    await store.submit([a_job_for(store, "work") for _ in range(10)])
+    known = [lease for _ in range(2) for lease in await leases.lease("w", pool, 500)]
+    unseen = await leases.lease("w", pool, 500)
+
+    assert await leases.resync("w", [(lease.job_id, lease.fence) for lease in known]) == len(unseen) == 10

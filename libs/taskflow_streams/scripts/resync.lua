@@ -8,10 +8,11 @@
 local knows = {}
 for _, token in ipairs(args.tokens) do knows[token[1]] = token[2] end
 
+local most = #args.tokens + 1000 -- the unknown are the newest, and one call leases at most 500
 local back = 0
 for _, queue in ipairs(redis.call('SMEMBERS', K.queues)) do
   local work = K.work .. queue
-  for _, pending in ipairs(redis.call('XPENDING', work, GROUP, '-', '+', 1000, args.worker)) do
+  for _, pending in ipairs(redis.call('XPENDING', work, GROUP, '-', '+', most, args.worker)) do
     local entry = redis.call('XRANGE', work, pending[1], pending[1])[1]
     local id = entry and entry[2][1]
     local fence = entry and tonumber(entry[2][2])
