@@ -32,13 +32,22 @@ def takes_whole(signature: inspect.Signature) -> bool:
     return kinds == [inspect.Parameter.POSITIONAL_ONLY]
 
 
+def takes(signature: inspect.Signature, keywords: dict[str, Any]) -> bool:
+    """Whether rule 3 applies to an object."""
+    try:
+        signature.bind(**keywords)
+    except TypeError:
+        return False
+    return True
+
+
 def arguments_for(name: str, signature: inspect.Signature, payload: Any) -> Arguments:
     """The arguments to call a function with, by rules 2 to 4.  Raises TypeError when the payload does not fit."""
     arguments: Arguments = ((payload,), {})
     if isinstance(payload, dict):
         if payload.keys() == _ENVELOPE and isinstance(payload["args"], list) and isinstance(payload["kwargs"], dict):
             arguments = (tuple(payload["args"]), payload["kwargs"])
-        elif not _takes_one(signature) or _fits(signature, payload):
+        elif not _takes_one(signature) or takes(signature, payload):
             arguments = ((), payload)
     try:
         signature.bind(*arguments[0], **arguments[1])
@@ -74,11 +83,3 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 def _takes_one(signature: inspect.Signature) -> bool:
     kinds = [parameter.kind for parameter in signature.parameters.values()]
     return len(kinds) == 1 and kinds[0] in _POSITIONAL
-
-
-def _fits(signature: inspect.Signature, keywords: dict[str, Any]) -> bool:
-    try:
-        signature.bind(**keywords)
-    except TypeError:
-        return False
-    return True

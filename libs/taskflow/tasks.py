@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, TypeVar, overload
 
-from taskflow.calling import Arguments, arguments_for, signature_of, takes_whole
+from taskflow.calling import Arguments, arguments_for, signature_of, takes, takes_whole
 from taskflow_domain import NAME_MAX_CHARS, RetryPolicy
 
 DEFAULT_QUEUE = "default"
@@ -31,6 +31,7 @@ class Task:
     is_async: bool = field(init=False)
     _signature: inspect.Signature = field(init=False, repr=False)
     _whole: bool = field(init=False, repr=False)
+    _bare: bool = field(init=False, repr=False)  # may be called without arguments
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -41,9 +42,12 @@ class Task:
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
         object.__setattr__(self, "_signature", signature)
         object.__setattr__(self, "_whole", takes_whole(signature))
+        object.__setattr__(self, "_bare", not self._whole and takes(signature, {}))
 
     def arguments(self, payload: bytes) -> Arguments:
         """What to call the function with for this payload, which is JSON text."""
+        if self._bare and payload == b"{}":
+            return (), {}  # what the rules would say, in a tenth of the time
         value = json.loads(payload.decode())  # given bytes, it would look for other encodings first
         return ((value,), {}) if self._whole else arguments_for(self.name, self._signature, value)
 
