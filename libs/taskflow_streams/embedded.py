@@ -171,6 +171,7 @@ class EmbeddedServer:
             "save": "",
             "appendonly": "yes" if self._durable else "no",
             "appendfsync": "everysec",
+            "auto-aof-rewrite-min-size": "128mb",  # a file this long is read in two or three seconds
             "proc-title-template": "taskflow valkey",
         }
         if not self._port:
