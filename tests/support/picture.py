@@ -1,16 +1,38 @@
-"""All that one partition holds in Redis, read at once and sorted by the names of keys.py."""
+"""All that one partition holds in Redis, read in one call and sorted by the names of keys.py."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from taskflow_streams.keys import NAMES, Keys
+import msgpack
+
+from taskflow_streams.keys import NAMES
 from taskflow_streams.store import Partition
 
 Fields = dict[str, str]
 Scores = dict[str, float]
+
+DUMP = """#!lua flags=no-writes
+local rows = {}
+for i, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do
+  local kind, value, pending = redis.call('TYPE', key).ok, nil, {}
+  if kind == 'string' then value = redis.call('GET', key)
+  elseif kind == 'hash' then value = redis.call('HGETALL', key)
+  elseif kind == 'set' then value = redis.call('SMEMBERS', key)
+  elseif kind == 'zset' then value = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
+  else
+    value = redis.call('XRANGE', key, '-', '+')
+    for _, group in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+      for _, row in ipairs(redis.call('XPENDING', key, group[2], '-', '+', 100000)) do pending[#pending + 1] = row end
+    end
+  end
+  rows[i] = { key, kind, redis.call('PTTL', key), value, pending }
+end
+return cmsgpack.pack(rows)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,84 +65,47 @@ class Picture:
 
 async def take(partition: Partition) -> Picture:
     """Read a partition."""
-    redis, prefix = partition.redis, partition.keys.prefix
-    names = sorted(await redis.keys(f"{prefix}*"))
-    async with redis.pipeline(transaction=False) as pipe:
-        for name in names:
-            pipe.type(name)
-            pipe.pttl(name)
-        facts = await pipe.execute()
+    prefix = partition.keys.prefix
+    rows = msgpack.unpackb(await partition.redis.eval(DUMP, 0, prefix), raw=True)
     picture = Picture(partition.index)
-    readable = []
-    for name, kind, ttl in zip(names, facts[::2], facts[1::2], strict=True):
-        short = name.decode().removeprefix(prefix)
+    for key, kind, ttl, value, pending in rows:
+        short = key.decode().removeprefix(prefix)
         known = _known(short)
         if ttl >= 0:
             picture.mortal.add(short)
         if known is None or NAMES[known[0]][1] != kind.decode():
             picture.strange.add(short)
         else:
-            readable.append((name, kind.decode(), *known))
-    shelves: dict[str, Any] = {
-        "string": picture.strings,
-        "hash": picture.hashes,
-        "set": picture.sets,
-        "zset": picture.zsets,
-        "stream": picture.streams,
-    }
-    for (_, kind, name, suffix), value in zip(readable, await _values(redis, readable), strict=True):
-        shelves[kind][name][suffix] = value
-    await _note_consumers(redis, partition.keys, picture)
+            _shelve(picture, *known, kind.decode(), value, pending)
     return picture
 
 
 def _known(short: str) -> tuple[str, str] | None:
+    head, colon, suffix = short.partition(":")
     for name, (spelling, _, _) in NAMES.items():
-        if spelling == short:
-            return name, ""
-        if spelling.endswith(":") and short.startswith(spelling):
-            return name, short.removeprefix(spelling)
+        if spelling == head + colon:
+            return name, suffix
     return None
 
 
-async def _values(redis: Any, readable: list[tuple[bytes, str, str, str]]) -> list[Any]:
-    async with redis.pipeline(transaction=False) as pipe:
-        for key, kind, _, _ in readable:
-            match kind:
-                case "string":
-                    pipe.get(key)
-                case "hash":
-                    pipe.hgetall(key)
-                case "set":
-                    pipe.smembers(key)
-                case "zset":
-                    pipe.zrange(key, 0, -1, withscores=True)
-                case _:
-                    pipe.xrange(key)
-        rows = await pipe.execute()
-    return [_decoded(kind, row) for (_, kind, _, _), row in zip(readable, rows, strict=True)]
-
-
-def _decoded(kind: str, row: Any) -> Any:
+def _shelve(picture: Picture, name: str, suffix: str, kind: str, value: Any, pending: Any) -> None:
     match kind:
         case "string":
-            return row
+            picture.strings[name][suffix] = value
         case "hash":
-            return {name.decode(): value.decode(errors="replace") for name, value in row.items()}
+            picture.hashes[name][suffix] = _pairs(value)
         case "set":
-            return {member.decode() for member in row}
+            picture.sets[name][suffix] = {member.decode() for member in value}
         case "zset":
-            return {member.decode(): score for member, score in row}
-    return [
-        Entry(entry.decode(), {name.decode(): value.decode(errors="replace") for name, value in fields.items()})
-        for entry, fields in row
-    ]
+            picture.zsets[name][suffix] = {member: float(score) for member, score in _pairs(value).items()}
+        case "stream":
+            holders = {entry.decode(): consumer.decode() for entry, consumer, _, _ in pending}
+            entries = [(entry.decode(), _pairs(fields)) for entry, fields in value]
+            held = [Entry(entry, fields, holders.pop(entry, None)) for entry, fields in entries]
+            orphans = [Entry(entry, {}, consumer) for entry, consumer in holders.items()]
+            picture.streams[name][suffix] = held + orphans
 
 
-async def _note_consumers(redis: Any, keys: Keys, picture: Picture) -> None:
-    """Leases are pending entries: who holds each entry of the work streams."""
-    for queue, entries in picture.streams["work"].items():
-        pending = await redis.xpending_range(keys("work", queue), "workers", "-", "+", 10_000)
-        holders = {row["message_id"].decode(): row["consumer"].decode() for row in pending}
-        held = [Entry(entry.id, entry.fields, holders.pop(entry.id, None)) for entry in entries]
-        picture.streams["work"][queue] = held + [Entry(entry, {}, holder) for entry, holder in holders.items()]
+def _pairs(flat: Sequence[bytes]) -> Fields:
+    text = [part.decode(errors="replace") for part in flat]
+    return dict(zip(text[::2], text[1::2], strict=True))
