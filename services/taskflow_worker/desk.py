@@ -45,6 +45,8 @@ class Desk:
         self._work = asyncio.Event()
         self._work.set()
         self._looked = asyncio.Event()
+        self._quiet = asyncio.Event()  # no call is under way
+        self._quiet.set()
         self._joined = False
         self._has_bell = False
         self._deaf = False  # waiting for orders alone
@@ -92,6 +94,12 @@ class Desk:
         self._work.set()
         await self._looked.wait()
 
+    async def idle(self) -> None:
+        """Wait until nothing is held, and no call is under way that may bring more."""
+        while not (self.holding.empty.is_set() and self._quiet.is_set()):
+            await self.holding.empty.wait()
+            await self._quiet.wait()
+
     def told(self, renewed: Iterable[tuple[Token, Renewed]]) -> None:
         """What a heartbeat learnt about leases that are not simply ours."""
         for token, word in renewed:
@@ -123,7 +131,11 @@ class Desk:
         asks = not self.draining and (self.hungry or bool(endings))
         want = self._slots.reserve(self) if asks else 0
         if endings or want:
-            await self._exchange(endings, want)
+            self._quiet.clear()
+            try:
+                await self._exchange(endings, want)
+            finally:
+                self._quiet.set()
         if has_bell and not want:
             await self._join(self._partition)  # which rings for the others, if there is work
         if self._deaf and not self.hungry and not self.draining and self._slots.free:

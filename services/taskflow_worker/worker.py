@@ -142,7 +142,7 @@ class Worker:
 
     async def _empty(self) -> None:
         for desk in self.desks:
-            await desk.holding.empty.wait()
+            await desk.idle()
 
     async def _hand_back(self) -> None:
         """Stop what runs, and report it as given back, also what does not stop."""
@@ -159,6 +159,7 @@ class Worker:
         with suppress(TimeoutError, Unavailable):
             async with asyncio.timeout(LEAVE_S):
                 for partition in self._store.partitions:
+                    await partition.leases.resync(self.id, [])  # what an answer brought that we did not wait for
                     await partition.workers.leave(self.id)
 
 
