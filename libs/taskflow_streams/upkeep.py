@@ -23,9 +23,16 @@ class Upkeep:
         expired, _ = await self._scripts.run("expire", {"limit": limit})
         return int(expired)
 
-    async def reap(self, *queues: str, visibility_ms: int, limit: int = BATCH) -> tuple[int, int]:
-        """End leases not renewed for that long: how many, and how many of those jobs failed for good."""
-        args = {"queues": list(queues), "visibility_ms": visibility_ms, "limit": limit}
+    async def reap(
+        self, *queues: str, visibility_ms: int, by_ms: int | None = None, limit: int = BATCH
+    ) -> tuple[int, int]:
+        """End leases not renewed for that long: how many, and how many of those jobs failed for good.
+
+        A call that the server gets to only after `by_ms` (its own clock) does nothing.
+        """
+        args: dict[str, object] = {"queues": list(queues), "visibility_ms": visibility_ms, "limit": limit}
+        if by_ms is not None:
+            args["by_ms"] = by_ms
         reaped, failed = await self._scripts.run("reap", args)
         return int(reaped), int(failed)
 

@@ -11,6 +11,7 @@ from taskflow_reaper.watch import Watch
 from taskflow_streams import BATCH, Partition, Store
 
 QUEUES_PER_CALL = 100
+REAP_WITHIN_MS = 1_000  # of the tick: a call that a stalled server gets to later must not judge
 RETENTION_EVERY_S = 5.0
 RETENTION_ROUNDS = 20  # so that one pass never holds up the leases
 
@@ -51,8 +52,9 @@ class Sweeper:
     async def _sweep(self) -> Swept:
         expired = await self._expire()
         reaped = failed = buried = 0
-        if self._watch.tick(self._clock()) >= self._settings.visibility_timeout_s:
-            reaped, failed = await self._reap()
+        server_ms = await self._store.now_ms()
+        if self._watch.tick(self._clock(), server_ms / 1000) >= self._settings.visibility_timeout_s:
+            reaped, failed = await self._reap(server_ms + REAP_WITHIN_MS)
             buried = await self._bury()
         retired = trimmed = 0
         if self._clock() >= self._retire_at:
@@ -67,14 +69,14 @@ class Sweeper:
             total += expired
         return total
 
-    async def _reap(self) -> tuple[int, int]:
+    async def _reap(self, by_ms: int) -> tuple[int, int]:
         visibility_ms = int(self._settings.visibility_timeout_s * 1000)
         names = await self._partition.queues.names()
         total = total_failed = 0
         for start in range(0, len(names), QUEUES_PER_CALL):
             chunk = names[start : start + QUEUES_PER_CALL]
             while True:
-                reaped, failed = await self._partition.upkeep.reap(*chunk, visibility_ms=visibility_ms)
+                reaped, failed = await self._partition.upkeep.reap(*chunk, visibility_ms=visibility_ms, by_ms=by_ms)
                 total, total_failed = total + reaped, total_failed + failed
                 if reaped < BATCH:
                     break

@@ -9,9 +9,21 @@ import pytest
 from taskflow_domain import JobStatus, RetryPolicy
 from taskflow_reaper.settings import ReaperSettings
 from taskflow_reaper.sweep import Sweeper, Swept
-from taskflow_streams import Reported, Store, Unavailable
+from taskflow_streams import Pool, Reported, Store, Unavailable
 from taskflow_streams.embedded import EmbeddedServer
-from tests.support.engine import Clock, Worker, a_job, a_running_job, a_worker, an_ended_job, record, stall, status
+from tests.support.engine import (
+    Clock,
+    Worker,
+    a_job,
+    a_running_job,
+    a_worker,
+    an_ended_job,
+    new_job,
+    record,
+    settle,
+    stall,
+    status,
+)
 
 
 @dataclass
@@ -161,3 +173,37 @@ async def test_old_endings_are_forgotten_and_waited_ones_kept(store: Store, cloc
     assert await status(store, needed) is JobStatus.COMPLETED
     await store.redis.delete(store.partitions[0].keys("waited", needed))
     assert await status(store, recent) is JobStatus.COMPLETED
+
+
+async def test_a_reap_that_comes_late_does_nothing(store: Store) -> None:
+    """A call that waited in a server that stood still must not judge: the renewals waited with it."""
+    held = await a_running_job(store)
+    await stall(store, held, 15)
+    upkeep, now_ms = store.partitions[0].upkeep, await store.now_ms()
+
+    assert await upkeep.reap("q", visibility_ms=15_000, by_ms=now_ms - 1) == (0, 0)
+    assert await upkeep.reap("q", visibility_ms=15_000, by_ms=now_ms + 60_000) == (1, 0)
+
+
+async def test_thousands_of_lost_leases_are_ended_whole(store: Store) -> None:
+    """However many end at once, each is recorded, and who waits for one of them hears of it."""
+    pool = Pool(frozenset({"work"}))
+    worker = await a_worker(store)
+    queues = [f"q{number}" for number in range(9)]
+    once = RetryPolicy(max_attempts=1)
+    for queue in queues:
+        await store.submit([new_job(store, queue=queue, retry=once) for _ in range(500)])
+    parent = ""
+    while leases := await store.partitions[0].leases.lease("w1", pool, 500):
+        parent = leases[0].job_id
+    child = await a_job(store, dependencies=(parent,))
+
+    total = failed = 0
+    while (swept := await store.partitions[0].upkeep.reap(*queues, visibility_ms=0, limit=5000)) != (0, 0):
+        total, failed = total + swept[0], failed + swept[1]
+    await settle(store)
+
+    assert (total, failed) == (4500, 4500)
+    assert await store.redis.zcard(store.partitions[0].keys("ended")) == 4501
+    assert await status(store, child) is JobStatus.BLOCKED
+    assert await worker.lease(1) == []

@@ -1,15 +1,19 @@
 #!lua flags=allow-oom
 -- reap.lua: ends leases that were not renewed in time, each as a failed attempt without backoff.
 --
--- args  {queues = {…}, visibility_ms, limit}: at most `limit` of each queue
+-- args  {queues = {…}, visibility_ms, limit, by_ms?}: at most `limit` over all queues.  After `by_ms`, by the server's clock, nothing
+--       is done: the call waited while the server stood still, and so did the workers' renewals.
 --
 -- Replies {reaped, failed}: how many leases were ended, and how many of those jobs have no attempt left.
 
-local reaped, failed = 0, 0
+local reaped, failed, room = 0, 0, args.limit
+if args.by_ms and now > args.by_ms then return cmsgpack.pack({ 0, 0 }) end
 
 for _, queue in ipairs(args.queues) do
   local work = K.work .. queue
-  for _, pending in ipairs(redis.call('XPENDING', work, GROUP, 'IDLE', args.visibility_ms, '-', '+', args.limit)) do
+  if room < 1 then break end
+  for _, pending in ipairs(redis.call('XPENDING', work, GROUP, 'IDLE', args.visibility_ms, '-', '+', room)) do
+    room = room - 1
     local entry = redis.call('XRANGE', work, pending[1], pending[1])[1]
     local id = entry and entry[2][1]
     local job = id and load_job(id)
