@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from redis.exceptions import ResponseError
-
 from taskflow_streams.connection import Client
 from taskflow_streams.errors import translated
 from taskflow_streams.keys import Keys
@@ -46,14 +44,9 @@ class Graph:
         self._keys = keys
         self._scripts = scripts
 
-    async def prepare(self) -> None:
+    async def prepare(self, version: int) -> None:
         """Make the stream and its group, if they are not there."""
-        with translated():
-            try:
-                await self._redis.xgroup_create(self._keys("graph"), GROUP, id="0", mkstream=True)
-            except ResponseError as error:
-                if "BUSYGROUP" not in str(error):
-                    raise
+        await self._scripts.run("prepare", {"version": version, "group": GROUP})
 
     async def read(self, consumer: str, block_ms: int, count: int = 100) -> list[Message]:
         """New messages, waiting up to `block_ms` for the first."""

@@ -65,14 +65,7 @@ class Projection:
 
     async def hold(self, owner: str) -> bool:
         """Be the active projector, or stand by.  It only spares work: `apply` is safe with any number."""
-        key = self._keys("projector")
-        with translated():
-            if await self._redis.set(key, owner, nx=True, px=LEASE_MS):
-                return True
-            holder: bytes | None = await self._redis.get(key)
-            if holder is None or holder.decode() != owner:
-                return False
-            return bool(await self._redis.pexpire(key, LEASE_MS))
+        return bool(await self._scripts.run("hold", {"owner": owner, "lease_ms": LEASE_MS}))
 
     async def apply(self, expected: str, new: str, changes: dict[str, Any]) -> str:
         """Write the changes if `expected` is still the position; the position afterwards."""

@@ -14,7 +14,6 @@ from taskflow_streams.records import Ending, Lease, Renewed, Reported, read_leas
 from taskflow_streams.scripts import Scripts
 
 BATCH = 500  # Redis serves nobody else while a script runs
-INBOX_SECONDS = 3600  # a worker that has not read its inbox for so long is dead
 Token = tuple[str, int]  # job id, fence
 
 
@@ -115,12 +114,7 @@ class Leases:
 
     async def nudge(self, worker: str) -> None:
         """End the worker's `wait` with an order, 'wake', that asks for nothing."""
-        inbox = self._keys("inbox", worker)
-        with translated():
-            async with self._redis.pipeline(transaction=False) as pipe:
-                pipe.zadd(inbox, {"wake": 0})
-                pipe.expire(inbox, INBOX_SECONDS)
-                await pipe.execute()
+        await self._scripts.run("nudge", {"worker": worker})
 
     async def orders(self, worker: str) -> list[Order]:
         """Take all orders from the inbox without waiting (a worker with no free slot does not wait for the bell)."""

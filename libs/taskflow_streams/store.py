@@ -92,9 +92,7 @@ class Store:
             Partition(i, store.redis, store._blocking, partition_keys(namespace, i)) for i in range(count)
         ]
         for partition in store.partitions:
-            with translated():
-                await store.redis.hsetnx(partition.keys("meta"), "version", VERSION)
-            await partition.graph.prepare()
+            await partition.graph.prepare(VERSION)
         return store
 
     async def _agree_on_partitions(self, wanted: int | None) -> int:

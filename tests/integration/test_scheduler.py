@@ -5,7 +5,7 @@ from __future__ import annotations
 from taskflow_domain import JobStatus
 from taskflow_scheduler.schedule import PartitionScheduler, Scheduled
 from taskflow_streams import Store
-from tests.support.engine import Clock, a_job, a_worker, messages, record, statuses
+from tests.support.engine import Clock, a_job, a_worker, messages, new_job, record, statuses
 
 
 def a_scheduler(store: Store, name: str = "s1", partition: int = 0) -> PartitionScheduler:
@@ -120,3 +120,21 @@ async def test_a_dependency_elsewhere_that_has_ended_already_is_heard_of_at_once
     await store.delete(near)
     await a_scheduler(store, partition=1).run_once()
     assert await store.delete(far) == "deleted"
+
+
+async def test_thousands_that_wait_are_moved_whole(store: Store) -> None:
+    """Many parents with many children each end together: every child becomes leasable, in bounded steps."""
+    worker = await a_worker(store)
+    parents = [new_job(store) for _ in range(12)]
+    await store.submit(parents)
+    for parent in parents:
+        await store.submit([new_job(store, dependencies=(parent.id,)) for _ in range(500)])
+    for held in await worker.lease(12):
+        await worker.complete(held)
+
+    moved = 0
+    while (done := await a_scheduler(store).run_once()).messages:
+        moved += done.moved
+
+    assert moved == 6000
+    assert await store.redis.zcard(store.partitions[0].keys("ready", "q:work")) == 6000

@@ -222,22 +222,28 @@ local function erase(id, job, reason, keep_key_ms)
   if job.key then redis.call('SET', K.gone .. id, '1', 'PX', keep_key_ms) end
 end
 
+-- `unpack` fails beyond some 7,900 values, and by then a script has written: long lists go in pieces.
+local PIECE = 2000
+local function in_pieces(values, call)
+  for from = 1, #values, PIECE do call(unpack(values, from, math.min(from + PIECE - 1, #values))) end
+end
+
 -- Last words of every script that may make something leasable, end a job, or change what is due first.
 local function flush()
   for queue, lanes in pairs(placed) do
     for handler, members in pairs(lanes) do
-      redis.call('ZADD', K.ready .. queue .. ':' .. handler, unpack(members))
+      in_pieces(members, function(...) redis.call('ZADD', K.ready .. queue .. ':' .. handler, ...) end)
       wake_lane(queue, handler)
     end
   end
   for queue, entries in pairs(freed) do
-    if #entries > 0 then
-      redis.call('XACK', K.work .. queue, GROUP, unpack(entries))
-      redis.call('XDEL', K.work .. queue, unpack(entries))
-    end
+    in_pieces(entries, function(...)
+      redis.call('XACK', K.work .. queue, GROUP, ...)
+      redis.call('XDEL', K.work .. queue, ...)
+    end)
     if redis.call('HGET', K.queue .. queue, 'max_concurrent') then wake_queue(queue) end
   end
-  if #ended > 0 then redis.call('ZADD', K.ended, unpack(ended)) end
+  in_pieces(ended, function(...) redis.call('ZADD', K.ended, ...) end)
   for _, id in ipairs(endings) do redis.call('XADD', K.graph, '*', 'type', 'ended', 'job', id) end
   if due_changed then redis.call('XADD', K.graph, '*', 'type', 'due') end
   if stored ~= 0 then redis.call('HINCRBY', K.meta, 'bytes', int(stored)) end

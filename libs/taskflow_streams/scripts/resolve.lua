@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- resolve.lua: dependencies have ended; those that wait for them in this partition move.
 --
--- args  {dependencies = {…}, limit}: up to `limit` of those that wait here for each; or
+-- args  {dependencies = {…}, limit}: up to `limit` of those that wait here, for all together; or
 --       {dependencies = {one}, state, jobs = {…}}: the dependency lives in another partition
 --
 -- Replies a list of {moved, left, elsewhere = {id, …}}: `left` still wait here; `elsewhere` live in other partitions, for the
@@ -17,12 +17,15 @@ local function release_or_block(id, job, dependency, state)
   end
 end
 
+local room = args.limit or 0
 local function resolve(dependency)
   local state = args.state or redis.call('HGET', K.job .. dependency, 'state')
   if not state or not (TERMINAL[state] or state == 'MISSING') then return { 0, 0, {} } end
 
   local moved, elsewhere = 0, {}
-  for _, id in ipairs(args.jobs or redis.call('SRANDMEMBER', K.waited .. dependency, args.limit)) do
+  local waiting = args.jobs or redis.call('SRANDMEMBER', K.waited .. dependency, room)
+  room = room - #waiting
+  for _, id in ipairs(waiting) do
     local job = load_job(id)
     if job then
       if not args.state then redis.call('SREM', K.waited .. dependency, id) end

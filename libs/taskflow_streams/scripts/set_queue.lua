@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- set_queue.lua: changes a queue's settings; what a pause or a limit held back is offered again.
 --
 -- args  {queue, set = {paused?, max_concurrent?, weight?, reason?}, clear = {field, …}}

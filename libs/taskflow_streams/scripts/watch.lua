@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- watch.lua: a job of another partition names a job of this one as a dependency.
 --
 -- args  {dependency, job}
