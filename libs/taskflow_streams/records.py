@@ -146,8 +146,11 @@ class JobRecord:
 
 def as_born(job: NewJob, status: JobStatus, now_ms: int) -> JobRecord:
     """The record of a job at the moment of its submission, without reading it back: it may be running by now."""
-    due_ms = now_ms + job.delay_ms if job.delay_ms is not None else job.due_ms
-    expires_ms = now_ms + job.ttl_ms if job.ttl_ms is not None else job.expires_ms
+    due_ms, expires_ms = job.due_ms, job.expires_ms
+    if due_ms is None and job.delay_ms is not None:
+        due_ms = now_ms + job.delay_ms
+    if expires_ms is None and job.ttl_ms is not None:
+        expires_ms = now_ms + job.ttl_ms
     return JobRecord(
         id=job.id,
         status=status,

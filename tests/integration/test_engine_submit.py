@@ -1,5 +1,7 @@
 """Submit: all or none, safe to repeat, and each job is born where it belongs."""
 
+from dataclasses import replace
+
 import pytest
 
 from taskflow_domain import JobStatus, RetryPolicy
@@ -55,6 +57,34 @@ async def test_a_job_is_kept_as_it_was_given(store: Store, clock: Clock) -> None
     [submitted] = await history(store, job.id)
     assert (submitted.type, submitted.to, submitted.owner) == ("job.submitted", "READY", "ann b")
     assert kept.event_ids == (submitted.id,)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"delay_ms": 5_000, "ttl_ms": 9_000},
+        {"due_ms": 1_800_000_000_000, "expires_ms": 1_900_000_000_000},
+        {"due_ms": 1_800_000_000_000, "delay_ms": 5, "expires_ms": 1_900_000_000_000, "ttl_ms": 5},
+        {"delay_ms": 0},
+    ],
+)
+@pytest.mark.parametrize("parent", [None, JobStatus.PENDING, JobStatus.FAILED])
+async def test_a_creation_is_answered_with_the_record_it_made(
+    store: Store, clock: Clock, times: dict[str, int], parent: JobStatus | None
+) -> None:
+    """Without reading it back, field by field; what was there already is not told."""
+    needs: tuple[str, ...] = ()
+    if parent is not None:
+        needs = (await an_ended_job(store, parent) if parent is JobStatus.FAILED else await a_job(store),)
+    job = new_job(store, dependencies=needs, owner="ann", timeout_ms=3, retry_of=UNKNOWN, task="t", **times)
+
+    [(word, born)] = await store.create([job])
+
+    assert word is Submitted.CREATED
+    assert born is not None
+    kept = await record(store, job.id)
+    assert replace(born, event_ids=kept.event_ids) == kept
+    assert await store.create([job]) == [(Submitted.EXISTING, None)]
 
 
 async def test_the_same_submission_twice_is_one_job(store: Store) -> None:
