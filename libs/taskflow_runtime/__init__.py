@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from taskflow_runtime.door import DoorSettings
     from taskflow_runtime.errors import BadSetting, Refusal
     from taskflow_runtime.health import Health
     from taskflow_runtime.lifecycle import run
@@ -17,6 +18,7 @@ __all__ = [
     "Address",
     "BadSetting",
     "CommaList",
+    "DoorSettings",
     "Health",
     "Refusal",
     "Seconds",
@@ -27,6 +29,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "DoorSettings": "door",
     "BadSetting": "errors",
     "Refusal": "errors",
     "Health": "health",

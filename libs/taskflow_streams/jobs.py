@@ -128,18 +128,14 @@ class Jobs:
             for job_id, row in zip(job_ids, await self._scripts.run("get", list(job_ids)), strict=True)
         ]
 
-    async def find_cycle(self, job_id: str, dependencies: Sequence[str]) -> tuple[list[str], int]:
-        """The cycle that these dependencies would close (empty: none), and the graph's version it holds for."""
-        edges: dict[str, list[str]] = {}
-        version: int | None = None
-        start = list(dependencies) or [job_id]
-        while start:
-            reply = await self._scripts.run("ancestry", {"start": start, "limit": ANCESTRY_CHUNK})
-            version = reply[2] if version is None else min(version, reply[2])
-            for node, needs in reply[0]:
-                edges[node.decode()] = [need.decode() for need in needs]
-            start = [node.decode() for node in reply[1] if node.decode() not in edges]
-        return detect_cycle(job_id, list(dependencies), edges).cycle_path, version or 0
+    async def ancestry(self, start: Sequence[str]) -> tuple[dict[str, list[str]], list[str], int]:
+        """What these jobs need, and what that needs, as far as one call goes: edges, where to go on, the graph's version.
+
+        A job of another partition has no edges here.
+        """
+        edges, rest, version = await self._scripts.run("ancestry", {"start": list(start), "limit": ANCESTRY_CHUNK})
+        found = {node.decode(): [need.decode() for need in needs] for node, needs in edges}
+        return found, [node.decode() for node in rest], version
 
     async def update(self, job_id: str, version: int, change: Change, graph_version: int = 0) -> tuple[Updated, str]:
         """Apply a change computed from `version` of the record; the second part names an unknown dependency."""

@@ -170,9 +170,10 @@ async def _catch_up(partition: Partition, seconds: float) -> int:
     tip = id_key(await partition.history.tip())
     deadline = monotonic() + seconds
     pause = 0.001
-    while (position := id_key(await partition.projection.position())) < tip:
+    while id_key(position := await partition.projection.position()) < tip:
         if monotonic() >= deadline:
-            return max(1, tip[0] - position[0]) if position[0] else 1
+            unseen = await partition.history.after(position, 1)
+            return max(1, tip[0] - id_key(unseen[0].id)[0] + int(seconds * 1000)) if unseen else 0
         await asyncio.sleep(pause)  # the projector is a millisecond or two behind; nothing to block on is worth it
         pause = min(pause * 2, 0.02)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from time import time
 
-from taskflow_domain import IdFactory, partition_of
+from taskflow_domain import IdFactory, detect_cycle, partition_of
 from taskflow_streams.connection import Client, check_fitness, client
 from taskflow_streams.errors import Unfit, translated
 from taskflow_streams.graph import Graph
@@ -235,6 +236,29 @@ class Store:
         """Delete one job."""
         home = self.partition(job_id)
         return Deleted.MISSING if home is None else await home.jobs.delete(job_id)
+
+    async def find_cycle(self, job_id: str, dependencies: Sequence[str]) -> tuple[list[str], int]:
+        """The cycle that these dependencies would close (empty: none), and the graph's version it holds for.
+
+        Of the graph's version only the job's own partition knows: an update there adds edges there alone.
+        """
+        home = partition_of(job_id)
+        edges: dict[str, list[str]] = {}
+        version = 0
+        todo = {job_id, *dependencies}
+        while todo:
+            index = home if any(partition_of(node) == home for node in todo) else partition_of(next(iter(todo)))
+            start = {node for node in todo if partition_of(node) == index}
+            todo -= start
+            if index is None or index >= len(self.partitions):
+                continue
+            found, rest, seen = await self.partitions[index].jobs.ancestry(sorted(start))
+            if index == home and not edges:
+                version = seen  # the first look: what changes during the walk is noticed
+            elsewhere = (need for needs in found.values() for need in needs if partition_of(need) != index)
+            edges |= {node: needs for node, needs in found.items() if partition_of(node) == index}
+            todo |= {node for node in itertools.chain(rest, elsewhere) if node not in edges}
+        return detect_cycle(job_id, list(dependencies), edges).cycle_path, version
 
     async def update(self, job_id: str, version: int, change: Change, graph_version: int = 0) -> tuple[Updated, str]:
         """Change one job."""

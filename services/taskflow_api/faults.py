@@ -35,5 +35,9 @@ def _message(fault: ErrorDetails) -> str:
             return f"may have {context['max_length']:,} items, no more"
         case "too_short":
             return f"needs {context['min_length']:,} item or more"
+        case "tuple_type" | "list_type":
+            return "must be a list"
+        case "model_type" | "dict_type" | "model_attributes_type":
+            return "must be an object"
         case _:
             return fault["msg"].replace("Input should be", "must be").replace("String should have", "must have")

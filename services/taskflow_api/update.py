@@ -81,7 +81,7 @@ async def _refuse_cycle(store: Store, job: JobRecord, wanted: Wanted) -> int:
     home = store.partition(job.id)
     if home is None:
         return 0
-    cycle, graph_version = await home.jobs.find_cycle(job.id, wanted.dependencies)
+    cycle, graph_version = await store.find_cycle(job.id, wanted.dependencies)
     if cycle:
         path = " → ".join([*cycle, cycle[0]])
         raise Conflict(f"These jobs would wait for one another: {path}.", [Detail("dependencies", f"cycle: {path}")])

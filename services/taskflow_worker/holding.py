@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
 from taskflow.tasks import Task
+from taskflow_runtime.logs import Log, get_log
 from taskflow_streams import BATCH, Ending, How, Lease, Token
 from taskflow_worker.attempt import Attempt
 from taskflow_worker.outcome import Outcome, Stopped, ending_of
@@ -19,7 +20,11 @@ class Holding:
     """
 
     def __init__(
-        self, worker: str, tasks: Mapping[str, Task], changed: Callable[[], None], freed: Callable[[], None]
+        self,
+        worker: str,
+        tasks: Mapping[str, Task],
+        changed: Callable[[], None],
+        freed: Callable[[], None],
     ) -> None:
         self.attempts: dict[Token, Attempt | None] = {}  # the heart reads the keys, from its thread
         self.progress: dict[Token, tuple[float, str]] = {}
@@ -28,6 +33,7 @@ class Holding:
         self._worker, self._tasks = worker, tasks
         self._changed, self._freed = changed, freed
         self._threads = Threads()
+        self._log: Log = get_log(worker_id=worker)
         self._endings: list[Ending] = []
 
     def tokens(self) -> list[Token]:
@@ -94,6 +100,7 @@ class Holding:
 
     def _ended(self, attempt: Attempt, outcome: Outcome | None) -> None:
         ending = ending_of(attempt.token, outcome, attempt.stopped)
+        self._tell(attempt, ending)
         if ending is not None:
             self._endings.append(ending)
         else:
@@ -102,6 +109,20 @@ class Holding:
         self.progress.pop(attempt.token, None)
         attempt.when_free(self._freed)
         self._changed()
+
+    def _tell(self, attempt: Attempt, ending: Ending | None) -> None:
+        """One line for each attempt that did not succeed; those that did are in the history, and too many to tell."""
+        if ending is not None and ending.how is How.COMPLETED:
+            return
+        lease, failure = attempt.lease, ending.failure if ending else None
+        self._log.warning(
+            f"attempt.{ending.how if ending else 'lost'}",
+            job_id=lease.job_id,
+            attempt=lease.attempt,
+            queue=lease.queue,
+            task=lease.handler,
+            **({"error": f"{failure.kind}: {failure.message[:200]}"} if failure else {}),
+        )
 
     def _note(self, token: Token, fraction: float, note: str) -> None:
         self.progress[token] = (fraction, note)

@@ -3,6 +3,7 @@
 import socket
 
 import pytest
+from pydantic import ValidationError
 
 from taskflow.commands.errors import CommandFailed
 from taskflow.supervisor import ports
@@ -50,7 +51,7 @@ def test_every_process_has_a_port_of_its_own() -> None:
 
 def test_an_api_that_listens_everywhere_is_reached_here() -> None:
     """0.0.0.0 is no address to connect to."""
-    plan = programs(StackSettings(host="0.0.0.0", port=9000), "unix:///x", workers=0)
+    plan = programs(StackSettings(host="0.0.0.0", insecure=True, port=9000), "unix:///x", workers=0)
 
     assert plan[0].url == "http://127.0.0.1:9000"
 
@@ -62,3 +63,9 @@ def test_a_port_that_is_taken_is_named_before_anything_starts() -> None:
 
         with pytest.raises(CommandFailed, match=f"Port {port} .* taken .* --port"):
             ports.check("127.0.0.1", port)
+
+
+def test_an_open_door_is_refused_before_anything_starts() -> None:
+    """The stack knows the api's rule, so nobody waits for seven processes to hear of it."""
+    with pytest.raises(ValidationError, match="TASKFLOW_API_TOKEN"):
+        StackSettings(host="0.0.0.0")

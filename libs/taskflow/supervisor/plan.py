@@ -11,20 +11,19 @@ from pydantic import Field
 
 from taskflow.services import find
 from taskflow.supervisor import ports
-from taskflow_runtime.settings import Port, Settings
+from taskflow_runtime.door import DoorSettings
 from taskflow_runtime.sources import variable
 
 START_ORDER = ("api", "worker", "scheduler", "cron", "reaper", "projector")  # the slowest to start is first
 STOP_ORDER = (("api", "cron"), ("worker",), ("scheduler",), ("reaper",), ("projector",))  # nothing new; drain
 
 
-class StackSettings(Settings):
+class StackSettings(DoorSettings):
     """What the stack must know of the settings of its services; the names are theirs."""
 
-    host: str = Field("127.0.0.1", min_length=1, description="The address the api listens on.")
-    port: Port = Field(8000, description="The port the api listens on; 0 finds a free one.")
-    insecure: bool = Field(False, description="Listen beyond this machine without a token.")
-    worker_concurrency: int | None = Field(None, ge=1, description="Jobs that a worker runs at the same time.")
+    worker_concurrency: int | None = Field(
+        None, ge=1, le=10_000, description="Jobs that a worker runs at the same time."
+    )
 
 
 @dataclass(frozen=True, slots=True)
