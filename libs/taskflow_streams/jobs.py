@@ -128,14 +128,11 @@ class Jobs:
             for job_id, row in zip(job_ids, await self._scripts.run("get", list(job_ids)), strict=True)
         ]
 
-    async def ancestry(self, start: Sequence[str]) -> tuple[dict[str, list[str]], list[str], int]:
-        """What these jobs need, and what that needs, as far as one call goes: edges, where to go on, the graph's version.
-
-        A job of another partition has no edges here.
-        """
-        edges, rest, version = await self._scripts.run("ancestry", {"start": list(start), "limit": ANCESTRY_CHUNK})
+    async def ancestry(self, start: Sequence[str]) -> tuple[dict[str, list[str]], int]:
+        """What these jobs of this partition need, and what that needs, as far as one call goes; the graph's version."""
+        edges, version = await self._scripts.run("ancestry", {"start": list(start), "limit": ANCESTRY_CHUNK})
         found = {node.decode(): [need.decode() for need in needs] for node, needs in edges}
-        return found, [node.decode() for node in rest], version
+        return {node: needs for node, needs in found.items() if partition_of(node) == self._partition}, version
 
     async def update(self, job_id: str, version: int, change: Change, graph_version: int = 0) -> tuple[Updated, str]:
         """Apply a change computed from `version` of the record; the second part names an unknown dependency."""

@@ -240,24 +240,21 @@ class Store:
     async def find_cycle(self, job_id: str, dependencies: Sequence[str]) -> tuple[list[str], int]:
         """The cycle that these dependencies would close (empty: none), and the graph's version it holds for.
 
-        Of the graph's version only the job's own partition knows: an update there adds edges there alone.
+        The version is that of the job's partition at the first look, so that a change during the walk is noticed.
         """
-        home = partition_of(job_id)
         edges: dict[str, list[str]] = {}
-        version = 0
-        todo = {job_id, *dependencies}
-        while todo:
-            index = home if any(partition_of(node) == home for node in todo) else partition_of(next(iter(todo)))
-            start = {node for node in todo if partition_of(node) == index}
-            todo -= start
-            if index is None or index >= len(self.partitions):
-                continue
-            found, rest, seen = await self.partitions[index].jobs.ancestry(sorted(start))
-            if index == home and not edges:
-                version = seen  # the first look: what changes during the walk is noticed
-            elsewhere = (need for needs in found.values() for need in needs if partition_of(need) != index)
-            edges |= {node: needs for node, needs in found.items() if partition_of(node) == index}
-            todo |= {node for node in itertools.chain(rest, elsewhere) if node not in edges}
+        versions: dict[int, int] = {}
+        ahead = {job_id, *dependencies}
+        while ahead:
+            for partition in self.partitions:
+                if start := [node for node in ahead if partition_of(node) == partition.index]:
+                    found, version = await partition.jobs.ancestry(start)
+                    edges |= found
+                    versions.setdefault(partition.index, version)
+            named = {job_id, *dependencies, *itertools.chain.from_iterable(edges.values())}
+            ahead = {node for node in named if node not in edges and self.partition(node) is not None}
+        home = self.partition(job_id)
+        version = versions[home.index] if home else 0
         return detect_cycle(job_id, list(dependencies), edges).cycle_path, version
 
     async def update(self, job_id: str, version: int, change: Change, graph_version: int = 0) -> tuple[Updated, str]:

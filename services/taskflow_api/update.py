@@ -78,9 +78,6 @@ async def _apply(store: Store, job: JobRecord, body: dict[str, Any]) -> bool:
 
 
 async def _refuse_cycle(store: Store, job: JobRecord, wanted: Wanted) -> int:
-    home = store.partition(job.id)
-    if home is None:
-        return 0
     cycle, graph_version = await store.find_cycle(job.id, wanted.dependencies)
     if cycle:
         path = " → ".join([*cycle, cycle[0]])

@@ -123,12 +123,11 @@ async def test_a_cycle_is_found_and_told(store: Store) -> None:
     first = await a_job(store)
     second = await a_job(store, dependencies=(first,))
     third = await a_job(store, dependencies=(second,))
-    jobs = store.partitions[0].jobs
 
-    assert await jobs.find_cycle(first, [third]) == ([first, third, second], 0)
-    assert await jobs.find_cycle(first, [first]) == ([first], 0)
-    assert await jobs.find_cycle(third, [first]) == ([], 0)
-    assert await jobs.find_cycle(first, []) == ([], 0)
+    assert await store.find_cycle(first, [third]) == ([first, third, second], 0)
+    assert await store.find_cycle(first, [first]) == ([first], 0)
+    assert await store.find_cycle(third, [first]) == ([], 0)
+    assert await store.find_cycle(first, []) == ([], 0)
 
 
 async def test_a_cycle_through_ten_thousand_jobs(store: Store) -> None:
@@ -138,12 +137,11 @@ async def test_a_cycle_through_ten_thousand_jobs(store: Store) -> None:
         chain.append(new_job(store, dependencies=(chain[-1].id,)))
     for start in range(0, len(chain), SUBMIT_BATCH):
         await store.submit(chain[start : start + SUBMIT_BATCH])
-    jobs = store.partitions[0].jobs
 
-    path, _ = await jobs.find_cycle(chain[0].id, [chain[-1].id])
+    path, _ = await store.find_cycle(chain[0].id, [chain[-1].id])
 
     assert path == [chain[0].id, *(job.id for job in reversed(chain[1:]))]
-    assert await jobs.find_cycle(store.new_id(), [chain[-1].id, chain[5].id]) == ([], 0)
+    assert await store.find_cycle(store.new_id(), [chain[-1].id, chain[5].id]) == ([], 0)
 
 
 async def test_a_message_of_a_dead_scheduler_is_taken_over(store: Store) -> None:

@@ -378,7 +378,7 @@ class Engine(RuleBasedStateMachine):
         kept = job.needs if job and self.one_of([True, False]) else set()
         needs = sorted({self.a_job() for _ in range(self.one_of([0, 1, 2]))} | kept)
         edges = {other.id: other.needs for other in self.model.jobs.values()}
-        cycle, version = self.run(self.here.jobs.find_cycle(job_id, needs))
+        cycle, version = self.run(self.store.find_cycle(job_id, needs))
         assert bool(cycle) == detect_cycle(job_id, needs, edges).has_cycle
         if cycle:
             return

@@ -205,6 +205,18 @@ async def test_an_update_keeps_or_drops_what_it_needs_elsewhere(wide_store: Stor
     assert await status(wide_store, child) is JobStatus.READY
 
 
+async def test_a_cycle_through_several_partitions_is_found(wide_store: Store) -> None:
+    """The new edge is local; the others that close it lie elsewhere."""
+    first, other = await jobs_in(wide_store, 0, 3)
+    second = await a_job(wide_store, id=an_id_in(wide_store, 1), dependencies=(first,))
+    third = await a_job(wide_store, id=an_id_in(wide_store, 0), dependencies=(second, other))
+    await settle(wide_store)
+
+    assert await wide_store.find_cycle(first, [third]) == ([first, third, second], 0)
+    assert await wide_store.find_cycle(third, [first]) == ([], 0)
+    assert await wide_store.find_cycle(first, ["nonsense", other]) == ([], 0)
+
+
 async def test_jobs_of_a_batch_that_need_one_another_share_a_partition(wide_store: Store) -> None:
     """Otherwise one could be told that the other does not exist, before it does."""
     near, far = (new_job(wide_store, id=an_id_in(wide_store, i)) for i in (0, 1))

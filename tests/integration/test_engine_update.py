@@ -24,7 +24,7 @@ OK = (Updated.OK, "")
 
 async def graph_version(store: Store, job: str, *dependencies: str) -> int:
     """The version that a change of dependencies is computed from."""
-    cycle, version = await store.partitions[0].jobs.find_cycle(job, dependencies)
+    cycle, version = await store.find_cycle(job, dependencies)
     assert cycle == []
     return version
 
@@ -210,7 +210,7 @@ async def test_dependencies_from_an_old_graph_are_refused(store: Store) -> None:
     assert await store.update(first, 0, Change(dependencies=(second,)), seen[0]) == OK
     assert await store.update(second, 0, Change(dependencies=(first,)), seen[1]) == (Updated.CHANGED, "")
 
-    cycle, _ = await store.partitions[0].jobs.find_cycle(second, [first])
+    cycle, _ = await store.find_cycle(second, [first])
     assert sorted(cycle) == sorted([first, second])
 
 

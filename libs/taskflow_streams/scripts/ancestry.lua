@@ -3,7 +3,8 @@
 --
 -- args  {start = {id, …}, limit}: at most about `limit` jobs in one call
 --
--- Replies {edges = {{id, {dependency, …}}, …}, rest = {id, …}, depver}: `rest` is where the next call goes on.
+-- Replies {edges = {{id, {dependency, …}}, …}, depver}.  What is named there and has no edges of its own is where the next call
+-- goes on, here or in the partition it belongs to.
 
 local edges, queue, seen, at = {}, {}, {}, 1
 for _, id in ipairs(args.start) do queue[#queue + 1] = id; seen[id] = true end
@@ -19,6 +20,4 @@ while at <= #queue and #edges < args.limit do
     end
   end
 end
-local rest = {}
-for i = at, #queue do rest[#rest + 1] = queue[i] end
-return cmsgpack.pack({ edges, rest, tonumber(redis.call('HGET', K.meta, 'depver') or 0) })
+return cmsgpack.pack({ edges, tonumber(redis.call('HGET', K.meta, 'depver') or 0) })
