@@ -186,6 +186,20 @@ async def test_an_order_comes_before_the_bell(store: Store) -> None:
     assert await leases.wait("w1", Worker(store.partitions[0]).pool, 10) is True
 
 
+async def test_who_waits_for_orders_alone_leaves_the_bell_to_others(store: Store) -> None:
+    """A worker with no free slot sleeps until it is told something, and may wake itself."""
+    worker = await a_worker(store)
+    await a_job(store)
+    leases = store.partitions[0].leases
+    sleep = asyncio.create_task(leases.wait("w1", None, 10))
+
+    await leases.nudge("w1")
+
+    assert await asyncio.wait_for(sleep, 10) == Order("wake")
+    assert await worker.hears_bell()
+    assert await leases.wait("w1", None, 0.01) is False
+
+
 async def test_orders_can_be_read_without_waiting(store: Store) -> None:
     """A worker with no free slot does not listen to the bell."""
     held = await a_running_job(store)
