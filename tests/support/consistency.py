@@ -91,6 +91,9 @@ def _lanes(picture: Picture) -> Iterator[str]:
         yield f"lanes with jobs are {sorted(full)}, noted are {sorted(laned)}"
     if opened != {(queue, handler) for queue, handler in full if handler in able}:
         yield f"open lanes are {sorted(opened)}, but those with jobs are {sorted(full)} and handlers {sorted(able)}"
+    for queue in {queue for queue, _ in opened} - picture.zsets["active"].get("", {}).keys():
+        if _room(picture, queue) > 0:
+            yield f"queue {queue} has jobs that can run, and nobody looks there"
     queues = picture.sets["queues"].get("", set())
     for queue, _ in full:
         if queue not in queues:
@@ -98,6 +101,13 @@ def _lanes(picture: Picture) -> Iterator[str]:
     for queue in queues:
         if queue not in picture.streams["work"]:
             yield f"queue {queue} has no work stream"
+
+
+def _room(picture: Picture, queue: str) -> float:
+    settings = picture.hashes["queue"].get(queue, {})
+    if settings.get("paused") == "1":
+        return 0
+    return float(settings.get("max_concurrent", "inf")) - len(picture.streams["work"][queue])
 
 
 def _leases(picture: Picture) -> Iterator[str]:
