@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-CHUNK = 100  # jobs asked for in one call; with more slots than that, one chunk runs while the server readies the next
+CHUNK = 50  # jobs asked for in one call: one chunk runs while the server, still warm, readies the next
 
 
 class Taker(Protocol):
