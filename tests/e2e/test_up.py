@@ -241,12 +241,22 @@ def test_a_bad_option_is_one_sentence(tmp_path: Path, options: list[str], word: 
 
 
 def test_a_service_that_refuses_ends_it_all(tmp_path: Path) -> None:
-    """An api for everybody without a token is the api's to refuse; its reason is shown."""
+    """A server that evicts is the services' to refuse; their reason is shown."""
+    with EmbeddedServer.temporary(options={"maxmemory-policy": "allkeys-lru"}) as evicting:
+        told = run_to_end(tmp_path / "data", "--redis-url", evicting.url, "--port", "0")
+
+    assert told.returncode == 1
+    assert "noeviction" in told.stdout
+    assert "refused" in told.stderr
+
+
+def test_an_open_door_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    """An api for everybody without a token: one sentence, and no process was started for it."""
     told = run_to_end(tmp_path / "data", "--host", "0.0.0.0", "--port", "0")
 
     assert told.returncode == 1
-    assert "--insecure" in told.stdout
-    assert "refused" in told.stderr
+    assert "--insecure" in told.stderr
+    assert told.stdout == ""
 
 
 def test_on_a_terminal_it_speaks_to_people_and_obeys_ctrl_c(tmp_path: Path) -> None:
