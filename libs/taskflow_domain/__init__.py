@@ -3,6 +3,7 @@
 Every name here can be imported from `taskflow_domain` itself; the modules are how the rules are sorted.
 """
 
+from taskflow_domain.commands import denied_command
 from taskflow_domain.dependencies import (
     CycleDetectionResult,
     DependencyStatus,
@@ -45,6 +46,7 @@ from taskflow_domain.retry import (
     BaseDelaySeconds,
     MaxAttempts,
     MaxDelaySeconds,
+    Retries,
     RetryPolicy,
     calculate_retry_delay,
     should_retry,
@@ -99,6 +101,7 @@ __all__ = [
     "Payload",
     "Priority",
     "QueueName",
+    "Retries",
     "RetryPolicy",
     "Transition",
     "UtcTime",
@@ -106,6 +109,7 @@ __all__ = [
     "canonical_id",
     "check_dependencies",
     "datetime_of_ms",
+    "denied_command",
     "derived_id",
     "detect_cycle",
     "iso_of_ms",

@@ -18,6 +18,7 @@ class BackoffStrategy(StrEnum):
 MaxAttempts = Annotated[int, Field(strict=True, ge=1, le=10)]
 BaseDelaySeconds = Annotated[int, Field(strict=True, ge=1, le=300)]
 MaxDelaySeconds = Annotated[int, Field(strict=True, ge=1, le=3600)]
+Jitter = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
 
 
 class RetryPolicy(BaseModel):
@@ -32,6 +33,7 @@ class RetryPolicy(BaseModel):
     backoff_strategy: BackoffStrategy = BackoffStrategy.EXPONENTIAL
     base_delay_seconds: BaseDelaySeconds = 10
     max_delay_seconds: MaxDelaySeconds = 300  # no smaller than any base delay, so the default always fits
+    jitter: Jitter = 0.0  # the share of a delay by which it may be shortened, so that jobs return apart
 
     @field_validator("max_delay_seconds")
     @classmethod
@@ -44,6 +46,14 @@ class RetryPolicy(BaseModel):
     def merged(self, changes: Mapping[str, object]) -> Self:
         """This policy with some fields replaced, validated as a whole."""
         return self.model_validate(self.model_dump() | dict(changes))
+
+
+class Retries(RetryPolicy):
+    """A policy for those who count retries, not attempts: up to a thousand, soon and apart."""
+
+    max_attempts: Annotated[int, Field(strict=True, ge=1, le=1001)] = 4
+    base_delay_seconds: BaseDelaySeconds = 1
+    jitter: Jitter = 0.5
 
 
 class Retryable(Protocol):

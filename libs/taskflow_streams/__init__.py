@@ -4,7 +4,7 @@ from taskflow_streams.errors import Full, StreamsError, Unavailable, Unfit
 from taskflow_streams.graph import Message, Resolution
 from taskflow_streams.history import Event, id_key
 from taskflow_streams.jobs import SUBMIT_BATCH, Change, DependencyCycle, UnknownDependency
-from taskflow_streams.leases import BATCH, Order, Pool, Token
+from taskflow_streams.leases import BATCH, LOG_BYTES, Order, Pool, Token
 from taskflow_streams.logs import LogChunk
 from taskflow_streams.queues import QueueRecord
 from taskflow_streams.records import (
@@ -31,6 +31,7 @@ from taskflow_streams.workers import WorkerRecord
 
 __all__ = [
     "BATCH",
+    "LOG_BYTES",
     "SUBMIT_BATCH",
     "Canceled",
     "Change",

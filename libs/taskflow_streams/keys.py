@@ -66,6 +66,7 @@ NAMES: dict[str, tuple[str, str, str]] = {
     "deadlines": ("deadlines", "zset", "jobs that expire if they have not started, by time"),
     "ended": ("ended", "zset", "ended jobs by finish time, for retention"),
     "log": ("log:", "stream", "stdout and stderr chunks; as long as the job"),
+    "over": ("over:", "stream", "the end of a job that somebody follows; expires a minute later"),
     "index": (
         "ix:",
         "zset",

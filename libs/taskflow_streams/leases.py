@@ -14,6 +14,7 @@ from taskflow_streams.records import Ending, Lease, Renewed, Reported, read_leas
 from taskflow_streams.scripts import Scripts
 
 BATCH = 500  # Redis serves nobody else while a script runs
+LOG_BYTES = 1 << 20  # of each stream of an attempt are kept
 Token = tuple[str, int]  # job id, fence
 
 
@@ -68,13 +69,21 @@ class Leases:
         return read_leases(await self._scripts.run("lease", pool.ask(worker, want)))
 
     async def report(
-        self, worker: str, endings: Sequence[Ending], pool: Pool | None = None, want: int = 0
+        self,
+        worker: str,
+        endings: Sequence[Ending],
+        pool: Pool | None = None,
+        want: int = 0,
+        *,
+        log_bytes: int = LOG_BYTES,
     ) -> tuple[list[Reported], list[Lease]]:
         """Tell how attempts ended and take the next jobs in the same call.
 
         The endings are safe to repeat; after a lost reply with `want`, `resync`.
         """
         args: dict[str, Any] = {"worker": worker, "endings": [ending.pack() for ending in endings]}
+        if any(ending.logs for ending in endings):
+            args["log_bytes"] = log_bytes
         if pool is not None and want > 0:
             args["ask"] = pool.ask(worker, want)
         words, leases = await self._scripts.run("report", args)
@@ -83,7 +92,10 @@ class Leases:
     async def renew(
         self, worker: str, tokens: Sequence[Token], fields: dict[str, str | int | float] | None = None
     ) -> tuple[list[Renewed], bool]:
-        """Heartbeat: keep these leases.  False as second value: taken for dead, `join` again."""
+        """Heartbeat: keep these leases (a fence of 0: whichever is held).
+
+        False as second value: taken for dead, `join` again.
+        """
         flat = [part for pair in (fields or {}).items() for part in pair]
         words: list[Renewed] = []
         known = True
@@ -114,7 +126,7 @@ class Leases:
 
     async def nudge(self, worker: str) -> None:
         """End the worker's `wait` with an order, 'wake', that asks for nothing."""
-        await self._scripts.run("nudge", {"worker": worker})
+        await self._scripts.run("order", {"worker": worker, "what": "wake"})
 
     async def orders(self, worker: str) -> list[Order]:
         """Take all orders from the inbox without waiting (a worker with no free slot does not wait for the bell)."""
@@ -124,15 +136,20 @@ class Leases:
 
     async def log(self, worker: str, token: Token, chunks: Sequence[tuple[str, bytes]], max_bytes: int) -> str:
         """Add to an attempt's output: 'ok', 'full' or 'stale'."""
-        args = {
-            "worker": worker,
-            "id": token[0],
-            "fence": token[1],
-            "chunks": list(chunks),
-            "max_bytes": max_bytes,
-        }
-        word: bytes = await self._scripts.run("log", args)
-        return word.decode()
+        return (await self.log_many(worker, [(token, chunks)], max_bytes))[0]
+
+    async def log_many(
+        self, worker: str, rows: Sequence[tuple[Token, Sequence[tuple[str, bytes]]]], max_bytes: int
+    ) -> list[str]:
+        """The same for many attempts; `max_bytes` of each stream of an attempt are kept."""
+        packed = [[*token, [list(chunk) for chunk in chunks]] for token, chunks in rows]
+        words = await self._scripts.run("log", {"worker": worker, "rows": packed, "max_bytes": max_bytes})
+        return [word.decode() for word in words]
+
+    async def held(self, worker: str) -> list[Token]:
+        """All leases the worker has, whether it knows of them or not; at most BATCH of each queue."""
+        rows = await self._scripts.run("held", {"worker": worker, "limit": BATCH})
+        return [(job_id.decode(), fence) for job_id, fence in rows]
 
     async def progress(self, worker: str, token: Token, fraction: float, message: str = "") -> bool:
         """Say how far an attempt is; False when it is not the worker's any more."""

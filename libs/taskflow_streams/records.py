@@ -13,9 +13,10 @@ from typing import Any
 
 import msgpack
 
-from taskflow_domain import BackoffStrategy, JobStatus, RetryPolicy
+from taskflow_domain import BackoffStrategy, JobStatus, Retries, RetryPolicy
 
 DEFAULT_RETRY = RetryPolicy()
+MOST_ATTEMPTS = 10  # of a RetryPolicy; Retries has more
 _LETTER = {strategy: strategy.value[0] for strategy in BackoffStrategy}
 _STRATEGY = {letter: strategy for strategy, letter in _LETTER.items()}
 
@@ -75,17 +76,20 @@ def unpack_spec(packed: bytes) -> Spec:
 def pack_retry(policy: RetryPolicy) -> str:
     """A retry policy as one short field."""
     letter = _LETTER[policy.backoff_strategy]
-    return f"{policy.max_attempts}:{letter}:{policy.base_delay_seconds}:{policy.max_delay_seconds}"
+    plain = f"{policy.max_attempts}:{letter}:{policy.base_delay_seconds}:{policy.max_delay_seconds}"
+    return f"{plain}:{round(policy.jitter * 1000)}" if policy.jitter else plain
 
 
 def unpack_retry(text: str) -> RetryPolicy:
     """The inverse of `pack_retry`."""
-    attempts, letter, base, cap = text.split(":")
-    return RetryPolicy(
+    attempts, letter, base, cap, *jitter = text.split(":")
+    kind = RetryPolicy if int(attempts) <= MOST_ATTEMPTS else Retries
+    return kind(
         max_attempts=int(attempts),
         backoff_strategy=_STRATEGY[letter],
         base_delay_seconds=int(base),
         max_delay_seconds=int(cap),
+        jitter=int(jitter[0]) / 1000 if jitter else 0.0,
     )
 
 
@@ -97,11 +101,10 @@ class Failure:
     message: str
     traceback: str | None = None
 
-    def pack(self) -> bytes:
-        """As stored under `result`."""
-        packed: bytes = msgpack.packb(
-            {"error": {"class": self.kind, "message": self.message, "traceback": self.traceback}}
-        )
+    def pack(self, value: bytes | None = None) -> bytes:
+        """As stored under `result`, with what the attempt gave although it failed."""
+        error = {"class": self.kind, "message": self.message, "traceback": self.traceback}
+        packed: bytes = msgpack.packb({"error": error} if value is None else {"error": error, "value": value})
         return packed
 
 
@@ -215,13 +218,13 @@ def read_record(job_id: str, raw: Mapping[bytes, bytes], spec: bytes, result: by
 
 
 def read_result(result: bytes | None) -> tuple[bytes | None, Failure | None]:
-    """What is stored under `result`: a value's JSON text, or the last failure."""
+    """What is stored under `result`: a value's JSON text, the last failure, or both."""
     if not result:
         return None, None
     stored: dict[str, Any] = msgpack.unpackb(result)
     error = stored.get("error")
     if error is not None:
-        return None, Failure(error["class"], error["message"], error.get("traceback"))
+        return stored.get("value"), Failure(error["class"], error["message"], error.get("traceback"))
     return stored["value"], None
 
 
@@ -273,13 +276,18 @@ class Ending:
     value: bytes | None = None  # JSON text
     failure: Failure | None = None
     delay_ms: int | None = None  # until the retry, instead of the policy's delay
+    logs: tuple[tuple[str, bytes], ...] = ()  # the last of its output: stream, data
 
     def pack(self) -> tuple[object, ...]:
         """As report.lua takes it."""
+        body, kind = None, None
         if self.failure is not None:
-            return (self.job_id, self.fence, self.how, self.failure.pack(), self.delay_ms, self.failure.kind)
-        body = pack_value(self.value) if self.value is not None else None
-        return (self.job_id, self.fence, self.how, body, self.delay_ms)
+            body, kind = self.failure.pack(self.value), self.failure.kind
+        elif self.value is not None:
+            body = pack_value(self.value)
+        if self.logs:
+            return (self.job_id, self.fence, self.how, body, self.delay_ms, kind, self.logs)
+        return (self.job_id, self.fence, self.how, body, self.delay_ms, kind)
 
 
 class Reported(StrEnum):

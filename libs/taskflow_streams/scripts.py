@@ -19,7 +19,13 @@ from taskflow_streams.connection import Client
 from taskflow_streams.errors import translated
 from taskflow_streams.keys import Keys, lua_names
 
-SHARED = {"lease": "lease", "report": "lease", "join": "pool", "leave": "pool"}  # script -> the .inc.lua it includes
+SHARED = {  # script -> the .inc.lua files it includes
+    "lease": ("lease",),
+    "report": ("lease", "log"),
+    "log": ("log",),
+    "join": ("pool",),
+    "leave": ("pool",),
+}
 
 
 @cache
@@ -28,8 +34,7 @@ def source(name: str) -> tuple[str, str]:
     folder = resources.files("taskflow_streams") / "scripts"
     shebang, body = (folder / f"{name}.lua").read_text("utf-8").split("\n", 1)
     parts = [shebang, lua_names(), (folder / "_prelude.lua").read_text("utf-8")]
-    if name in SHARED:
-        parts.append((folder / f"{SHARED[name]}.inc.lua").read_text("utf-8"))
+    parts += [(folder / f"{part}.inc.lua").read_text("utf-8") for part in SHARED.get(name, ())]
     text = "\n".join([*parts, body])
     return text, hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 

@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from time import time
+from time import monotonic, time
 
-from taskflow_domain import IdFactory, detect_cycle, partition_of
+from taskflow_domain import TERMINAL, IdFactory, detect_cycle, partition_of
 from taskflow_streams.connection import Client, check_fitness, client
 from taskflow_streams.errors import Unfit, translated
 from taskflow_streams.graph import Graph
@@ -59,7 +59,7 @@ class Partition:
         self.graph = Graph(redis, blocking, keys, scripts)
         self.history = History(redis, blocking, keys)
         self.projection = Projection(redis, keys, scripts)
-        self.logs = Logs(redis, blocking, keys)
+        self.logs = Logs(redis, blocking, keys, scripts)
 
 
 class Store:
@@ -226,6 +226,20 @@ class Store:
             for i, record in zip(members, part, strict=True):
                 records[i] = record
         return records
+
+    async def wait_end(self, job_id: str, timeout_s: float | None = None) -> JobRecord | None:
+        """The job once it has ended, or as it is when the time is over; None if there is no such job."""
+        home = self.partition(job_id)
+        if home is None:
+            return None
+        deadline = None if timeout_s is None else monotonic() + timeout_s
+        state = await home.logs.follow(job_id)
+        while state is not None and state not in TERMINAL:
+            left_s = BLOCK_SECONDS if deadline is None else min(deadline - monotonic(), BLOCK_SECONDS)
+            if left_s <= 0 or await home.logs.ends_within(job_id, int(left_s * 1000)):
+                break
+            state = await home.logs.follow(job_id)  # the end may have come and gone while nobody was connected
+        return (await self.get([job_id]))[0]
 
     async def cancel(self, job_id: str) -> Canceled:
         """Cancel one job."""

@@ -73,6 +73,19 @@ class Workers:
             for (member, seen), raw in zip(rows, hashes, strict=True)
         ]
 
+    async def get(self, worker: str) -> WorkerRecord | None:
+        """One worker; None if it is unknown, or forgotten."""
+        with translated():
+            seen = await self._redis.zscore(self._keys("workers"), worker)
+            raw = await self._redis.hgetall(self._keys("worker", worker)) if seen is not None else {}
+        if seen is None:
+            return None
+        return WorkerRecord(worker, int(seen), {k.decode(): v.decode() for k, v in raw.items()})
+
+    async def order(self, worker: str, what: str) -> None:
+        """Put an order that concerns no single job into a worker's inbox: 'drain'."""
+        await self._scripts.run("order", {"worker": worker, "what": what})
+
     async def able(self, handler: str) -> bool:
         """Whether a live worker has this handler; jobs for a handler nobody has are parked."""
         with translated():

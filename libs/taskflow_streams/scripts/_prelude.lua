@@ -18,7 +18,7 @@ local ORDER_UNIT = 4398046511104 -- 2^42 ms: more than any time, so that order a
 local TRAIL = 100                -- ids of its own events that a job keeps; older ones are overwritten
 local TERMINAL = { COMPLETED = true, FAILED = true, BLOCKED = true, CANCELED = true, EXPIRED = true }
 local FIELDS = { 'state', 'queue', 'order', 'handler', 'attempt', 'fence', 'worker', 'entry', 'created', 'due', 'expires',
-  'n', 'cancel', 'waited', 'needs', 'retry', 'size', 'logged', 'owner', 'ver', 'run', 'key', 'far' }
+  'n', 'cancel', 'waited', 'needs', 'retry', 'size', 'logged', 'owner', 'ver', 'run', 'key', 'far', 'notify' }
 local GROUP = 'workers'
 
 -- Long numbers never pass through tostring, which would cut them.
@@ -154,6 +154,12 @@ local function note_end(id, size)
   stored = stored + size
 end
 
+-- Those who follow a job wait for this stream to come into being (follow.lua).
+local function tell_end(id, state)
+  redis.call('XADD', K.over .. id, '*', 'state', state)
+  redis.call('PEXPIRE', K.over .. id, 60000)
+end
+
 -- `size` becomes all that the job holds, so that its removal gives back exactly what its end has added.
 local function end_job(id, job, state, kind, more, result_bytes)
   local size = job.size + (job.logged or 0) + (result_bytes or 0)
@@ -161,6 +167,7 @@ local function end_job(id, job, state, kind, more, result_bytes)
   note_end(id, size)
   if job.expires then redis.call('ZREM', K.deadlines, id) end
   if job.waited then endings[#endings + 1] = id end
+  if job.notify then tell_end(id, state) end
 end
 
 -- A job that will not run any more stops waiting for its dependencies.
@@ -216,6 +223,7 @@ local function erase(id, job, reason, keep_key_ms)
       if job.far then redis.call('XADD', K.graph, '*', 'type', 'erased', 'job', id, 'dependency', dependency) end
     end
   end
+  if job.notify and not TERMINAL[job.state] then tell_end(id, 'DELETED') end
   transition(id, job, '', 'job.deleted', nil, { reason = reason })
   redis.call('DEL', K.job .. id, K.spec .. id, K.result .. id, K.log .. id, K.needs .. id, K.waits .. id,
     K.waited .. id, K.deps .. id)

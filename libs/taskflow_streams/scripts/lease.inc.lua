@@ -156,7 +156,8 @@ local function take(ask)
           transition(id, job, 'RUNNING', 'job.started', { 'attempt', job.attempt, 'fence', job.fence,
             'worker', ask.worker, 'entry', entry, 'started', NOW })
           if job.expires then redis.call('ZREM', K.deadlines, id) end
-          if job.fence > 1 then redis.call('HDEL', K.job .. id, 'progress', 'progress_note') end
+          if job.fence > 1 then redis.call('HDEL', K.job .. id, 'progress', 'progress_note', 'log_stdout',
+            'log_stderr', 'log_system') end
           leases[#leases + 1] = { id, job.fence, job.attempt, queue.name, job.handler, '', tonumber(job.timeout),
             tonumber(job.created), tonumber(job.due) }
           specs[#specs + 1] = K.spec .. id
