@@ -12,6 +12,7 @@ from taskflow_domain.dependencies import (
     propagate_completion,
     propagate_failure,
 )
+from taskflow_domain.executors import CMD_MAX_BYTES, MAX_TIMEOUT_S, executor_faults
 from taskflow_domain.ids import MAX_PARTITIONS, IdFactory, canonical_id, derived_id, partition_of
 from taskflow_domain.models import (
     DEFAULT_PRIORITY,
@@ -49,9 +50,11 @@ from taskflow_domain.retry import (
     Retries,
     RetryPolicy,
     calculate_retry_delay,
+    retry_delay_ms,
     should_retry,
     with_jitter,
 )
+from taskflow_domain.secrets import DEFAULT_SECRET_NAMES, Redactor, secret_values
 from taskflow_domain.states import (
     BIRTHS,
     LIVE,
@@ -63,11 +66,14 @@ from taskflow_domain.states import (
     Transition,
     validate_transition,
 )
+from taskflow_domain.subscriptions import Subscriptions, parse_subscriptions
 from taskflow_domain.times import MAX_MS, datetime_of_ms, iso_of_ms, ms_of_datetime, ms_of_iso
 
 __all__ = [
     "BIRTHS",
+    "CMD_MAX_BYTES",
     "DEFAULT_PRIORITY",
+    "DEFAULT_SECRET_NAMES",
     "EPOCH_2020_MS",
     "LIVE",
     "MAX_DEPENDENCIES",
@@ -75,6 +81,7 @@ __all__ = [
     "MAX_ORDER",
     "MAX_PARTITIONS",
     "MAX_PRIORITY",
+    "MAX_TIMEOUT_S",
     "MIN_ORDER",
     "MIN_PRIORITY",
     "NAME_MAX_CHARS",
@@ -101,8 +108,10 @@ __all__ = [
     "Payload",
     "Priority",
     "QueueName",
+    "Redactor",
     "Retries",
     "RetryPolicy",
+    "Subscriptions",
     "Transition",
     "UtcTime",
     "calculate_retry_delay",
@@ -112,16 +121,20 @@ __all__ = [
     "denied_command",
     "derived_id",
     "detect_cycle",
+    "executor_faults",
     "iso_of_ms",
     "ms_of_datetime",
     "ms_of_iso",
     "order_of_priority",
+    "parse_subscriptions",
     "partition_of",
     "payload_bytes",
     "priority_of_order",
     "propagate_completion",
     "propagate_failure",
+    "retry_delay_ms",
     "score",
+    "secret_values",
     "select_next_jobs",
     "should_retry",
     "sort_jobs",

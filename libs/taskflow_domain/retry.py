@@ -93,3 +93,8 @@ def with_jitter(delay_ms: int, fraction: float, unit_random: float) -> int:
     if not 0 <= fraction <= 1:
         raise ValueError(f"jitter is a fraction from 0 to 1, not {fraction}")
     return delay_ms - int(delay_ms * fraction * unit_random)
+
+
+def retry_delay_ms(policy: RetryPolicy, attempt_number: int, unit_random: float) -> int:
+    """Milliseconds to wait after attempt `attempt_number` has failed, with the policy's jitter."""
+    return with_jitter(calculate_retry_delay(policy, attempt_number) * 1000, policy.jitter, unit_random)

@@ -10,9 +10,9 @@ from taskflow_domain import denied_command
 
 DENYLIST = ["rm", "git push", "/sbin/halt", "shutdown -h now", "sudo"]
 PIECES = [
-    "rm", "echo", "sh", "-c", "eval", "env", "-S", "find", "-exec", "sudo", "-u", "case", "in", "esac", "for", "a=", "$",
-    "$(", "((", "(", ")", "{", "}", "`", "'", '"', "\\", "|", "&", ";", ";;", "<", "<<", "<<-", "<<<", ">", "#", "\n",
-    " ", "\t", "EOF", "\0", "é", "$'", "${",
+    "rm", "echo", "sh", "-c", "eval", "env", "-S", "find", "-exec", "sudo", "-u", "case", "in", "esac", "for", "a=",
+    "$", "$(", "((", "(", ")", "{", "}", "`", "'", '"', "\\", "|", "&", ";", ";;", "<", "<<", "<<-", "<<<", ">", "#",
+    "\n", " ", "\t", "EOF", "\0", "é", "$'", "${",
 ]  # fmt: skip
 
 

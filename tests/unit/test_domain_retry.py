@@ -10,8 +10,10 @@ from pydantic import ValidationError
 
 from taskflow_domain import (
     BackoffStrategy,
+    Retries,
     RetryPolicy,
     calculate_retry_delay,
+    retry_delay_ms,
     should_retry,
     with_jitter,
 )
@@ -96,12 +98,13 @@ def test_a_job_is_retried_until_its_attempts_are_used_up(attempts: int, again: b
 
 
 def test_an_empty_policy_has_the_defaults_of_the_srs() -> None:
-    """SRS §1.2, column Default."""
+    """SRS §1.2, column Default; and no jitter, which the SRS does not know."""
     assert RetryPolicy().model_dump() == {
         "max_attempts": 3,
         "backoff_strategy": "EXPONENTIAL",
         "base_delay_seconds": 10,
         "max_delay_seconds": 300,
+        "jitter": 0.0,
     }
 
 
@@ -183,6 +186,35 @@ def test_jitter_spreads_evenly() -> None:
     assert with_jitter(10_000, 0.0, 0.9) == 10_000
     with pytest.raises(ValueError, match="fraction from 0 to 1"):
         with_jitter(10_000, 1.5, 0.5)
+
+
+@given(policies(), st.integers(1, 40), st.floats(0, 1, exclude_max=True))
+def test_a_policy_without_jitter_rests_exactly(policy: RetryPolicy, attempt: int, unit_random: float) -> None:
+    """Chance has no say where none was asked for."""
+    assert retry_delay_ms(policy, attempt, unit_random) == calculate_retry_delay(policy, attempt) * 1000
+
+
+def test_retries_come_soon_and_apart() -> None:
+    """S2's policy: from 1 s, twofold, each shortened by up to half; as many as a thousand."""
+    policy = Retries(max_attempts=1001)
+
+    assert [retry_delay_ms(policy, attempt, 0.0) for attempt in (1, 2, 3, 1000)] == [1000, 2000, 4000, 300_000]
+    assert [retry_delay_ms(policy, attempt, 0.5) for attempt in (1, 2, 3, 1000)] == [750, 1500, 3000, 225_000]
+    assert type(policy.merged({"base_delay_seconds": 5})) is Retries
+    with pytest.raises(ValidationError, match="max_attempts"):
+        Retries(max_attempts=1002)
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.25])
+def test_jitter_is_a_fraction(value: float) -> None:
+    """From 0 to 1, both included."""
+    assert RetryPolicy(jitter=value).jitter == value
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, True, "0.5", None, float("nan"), float("inf")])
+def test_jitter_is_nothing_but_a_fraction(value: object) -> None:
+    """What merely resembles one is refused."""
+    assert refused_field({"jitter": value}) == "jitter"
 
 
 def refused_field(fields: dict[str, Any]) -> str:
