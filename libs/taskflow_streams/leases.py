@@ -10,7 +10,7 @@ from typing import Any
 from taskflow_streams.connection import Client
 from taskflow_streams.errors import translated
 from taskflow_streams.keys import Keys
-from taskflow_streams.records import Ending, Lease, Renewed, Reported, read_leases
+from taskflow_streams.records import Chunk, Ending, Lease, Renewed, Reported, read_leases
 from taskflow_streams.scripts import Scripts
 
 BATCH = 500  # Redis serves nobody else while a script runs
@@ -27,10 +27,11 @@ class Pool:
 
     handlers: frozenset[str]
     queues: tuple[tuple[str, float | None], ...] | None = None  # name and weight
+    weights: tuple[tuple[str, float], ...] = ()  # of some queues, for those who take from all
     id: str = field(init=False)
 
     def __post_init__(self) -> None:
-        text = repr((sorted(self.handlers), self.queues)).encode()
+        text = repr((sorted(self.handlers), self.queues, *self.weights)).encode()
         object.__setattr__(self, "id", sha256(text).hexdigest()[:16])
 
     @property
@@ -43,7 +44,10 @@ class Pool:
         queues: object = "*"
         if self.queues is not None:
             queues = [[name] if weight is None else [name, weight] for name, weight in self.queues]
-        return {"worker": worker, "pool": self.id, "queues": queues, "want": min(want, BATCH)}
+        ask: dict[str, Any] = {"worker": worker, "pool": self.id, "queues": queues, "want": min(want, BATCH)}
+        if self.weights:
+            ask["weights"] = dict(self.weights)
+        return ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +138,12 @@ class Leases:
             rows = await self._redis.zpopmin(self._keys("inbox", worker), 100)
         return [_read_order(member.decode()) for member, _ in rows]
 
-    async def log(self, worker: str, token: Token, chunks: Sequence[tuple[str, bytes]], max_bytes: int) -> str:
+    async def log(self, worker: str, token: Token, chunks: Sequence[Chunk], max_bytes: int) -> str:
         """Add to an attempt's output: 'ok', 'full' or 'stale'."""
         return (await self.log_many(worker, [(token, chunks)], max_bytes))[0]
 
-    async def log_many(
-        self, worker: str, rows: Sequence[tuple[Token, Sequence[tuple[str, bytes]]]], max_bytes: int
-    ) -> list[str]:
-        """The same for many attempts; `max_bytes` of each stream of an attempt are kept."""
+    async def log_many(self, worker: str, rows: Sequence[tuple[Token, Sequence[Chunk]]], max_bytes: int) -> list[str]:
+        """The same for many attempts; `max_bytes` of each stream of an attempt are kept.  With offsets safe to repeat."""
         packed = [[*token, [list(chunk) for chunk in chunks]] for token, chunks in rows]
         words = await self._scripts.run("log", {"worker": worker, "rows": packed, "max_bytes": max_bytes})
         return [word.decode() for word in words]

@@ -256,6 +256,10 @@ def read_leases(rows: list[list[Any]]) -> list[Lease]:
     ]
 
 
+# Output: stream and data; the third says how many bytes of that stream of the attempt came before, so that it is not doubled.
+Chunk = tuple[str, bytes] | tuple[str, bytes, int]
+
+
 class How(StrEnum):
     """How an attempt ended, as its worker tells it."""
 
@@ -276,7 +280,7 @@ class Ending:
     value: bytes | None = None  # JSON text
     failure: Failure | None = None
     delay_ms: int | None = None  # until the retry, instead of the policy's delay
-    logs: tuple[tuple[str, bytes], ...] = ()  # the last of its output: stream, data
+    logs: tuple[Chunk, ...] = ()  # the last of its output
 
     def pack(self) -> tuple[object, ...]:
         """As report.lua takes it."""

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from taskflow_streams import Pool, Store
-from tests.support.engine import Worker, a_job, a_worker, new_job
+from tests.support.engine import HANDLER, Worker, a_job, a_worker, new_job
 
 
 async def fill(store: Store, count: int = 100, **queues: int) -> None:
@@ -99,3 +99,16 @@ async def test_a_limit_bounds_a_share(store: Store) -> None:
     assert await served(worker, 1, want=10) == Counter(small=2, big=8)
     await store.partitions[0].queues.set("small", {"max_concurrent": 4})
     assert (await served(worker, 1, want=10))["small"] == 2
+
+
+async def test_a_worker_of_all_queues_may_weigh_some(store: Store) -> None:
+    """`heavy=3,*`: three from one for each of the other, though the queues themselves weigh the same."""
+    for _ in range(8):
+        await a_job(store, queue="heavy")
+        await a_job(store, queue="light")
+    pool = Pool(frozenset({HANDLER}), None, (("heavy", 3.0),))
+    await store.partitions[0].workers.join("w1", pool, {})
+
+    taken = [lease.queue for lease in await store.partitions[0].leases.lease("w1", pool, 8)]
+
+    assert (taken.count("heavy"), taken.count("light")) == (6, 2)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from taskflow_streams import Store
+from taskflow_streams import Ending, How, Store
 from tests.support.engine import Held, Worker, a_running_job, reap, record, stall
 
 
@@ -119,3 +119,15 @@ async def test_a_new_attempt_begins_at_nothing(store: Store) -> None:
 
     kept = await record(store, held.job_id)
     assert (kept.progress, kept.progress_note) == (None, None)
+
+
+async def test_output_sent_twice_is_kept_once(store: Store) -> None:
+    """A worker that got no answer sends it again, perhaps with more, perhaps with its last word."""
+    held = await a_running_job(store)
+    leases = store.partitions[0].leases
+
+    await leases.log("w1", held.token, [("stdout", b"one ", 0)], 1_000)
+    await leases.log("w1", held.token, [("stdout", b"one ", 0), ("stdout", b"two ", 4)], 1_000)
+    await leases.report("w1", [Ending(*held.token, How.COMPLETED, logs=(("stdout", b"two three", 4),))])
+
+    assert b"".join(text for _, _, text in await texts(store, held)) == b"one two three"

@@ -1,6 +1,6 @@
 -- lease.inc.lua: gives a worker up to `want` jobs; shared by lease.lua and report.lua.
 --
--- take{worker, pool, queues = '*' or {{name, weight?}, …}, want} returns a list of {id, fence, attempt, queue, handler, spec,
+-- take{worker, pool, queues = '*' or {{name, weight?}, …}, want, weights? = {name = weight}} returns a list of {id, fence, attempt, queue, handler, spec,
 -- timeout, created, due}.  Not safe to repeat: after a lost reply the worker calls resync.
 
 -- Read and shaped by hand, as in report.lua: these two run for every job, and a table of known size is made in one go.
@@ -15,11 +15,13 @@ end
 
 local PAGE = 256 -- queues looked at together, those with the lowest virtual time first; the next page only if they give nothing
 
-local function candidates(queues, from)
-  local found = {}
+local function candidates(ask, from)
+  local found, queues, weights = {}, ask.queues, ask.weights or {}
   if queues == '*' then
     local rows = redis.call('ZRANGE', K.active, from, from + PAGE - 1, 'WITHSCORES')
-    for i = 1, #rows, 2 do found[#found + 1] = { name = rows[i], vtime = tonumber(rows[i + 1]) } end
+    for i = 1, #rows, 2 do 
+      found[#found + 1] = { name = rows[i], vtime = tonumber(rows[i + 1]), weight = weights[rows[i]] }
+    end
   else
     for _, queue in ipairs(queues) do
       local vtime = redis.call('ZSCORE', K.active, queue[1])
@@ -68,7 +70,7 @@ end
 local function givers(ask)
   local found, from = {}, 0
   repeat
-    local page = candidates(ask.queues, from)
+    local page = candidates(ask, from)
     for _, queue in ipairs(page) do
       survey(queue, ask.pool)
       if queue.free > 0 then found[#found + 1] = queue end
