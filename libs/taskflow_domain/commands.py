@@ -327,7 +327,7 @@ class _Scanner:
                 frame.cases, frame.pattern = frame.cases - 1, False
             return
         words.append(word)
-        if quoted:
+        if quoted or frame.array:
             return
         if word == "esac" and len(words) == 1 and frame.cases:
             frame.cases -= 1

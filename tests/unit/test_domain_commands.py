@@ -55,6 +55,7 @@ PIECES = [
         "A=1 B='2 3' rm",
         "a=(1 2); rm",
         "a=$(rm)",
+        "a=( case a in a) rm",
         ">out rm x",
         "2>&1 rm x",
         "2>/dev/null </dev/null rm",
