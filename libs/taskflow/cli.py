@@ -9,21 +9,22 @@ from typing import Annotated
 
 import typer
 
-from taskflow.commands import services, up, version
+from taskflow.commands import jobs, queues, services, submit, up, version, workers
 from taskflow.commands.errors import CommandFailed
 
 app = typer.Typer(
     name="taskflow",
     help="A job scheduler on Redis streams.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for group in (up, services, version):
+for group in (submit, jobs, queues, workers, up, services, version):
     group.register(app)
+for command in app.registered_commands:
+    command.rich_help_panel = command.rich_help_panel or "Services"
 
 
 @app.callback()

@@ -26,7 +26,7 @@ def up(
     insecure: Annotated[bool, typer.Option("--insecure", help="Listen beyond this machine without a token")] = False,
     log_format: Annotated[
         Literal["auto", "pretty", "json"] | None,
-        typer.Option(help="pretty for people, json for programs; auto asks whether this is a terminal  [auto]"),
+        typer.Option(help="pretty for people, json for programs; auto asks whether this is a terminal  \\[auto]"),
     ] = None,
 ) -> None:
     """Start Valkey and all services here, keep them running, and stop them on Ctrl-C."""

@@ -1,0 +1,147 @@
+"""How things look on a terminal: tables, colours by status, ages, progress; and JSON for programs.
+
+Text of others is shown, never obeyed: what would move the cursor or colour the screen is spelled out.  Without a
+terminal nothing is coloured or cut; NO_COLOR is respected.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+PIPE_WIDTH: Final = 100_000  # programs get whole lines
+BAR_CELLS: Final = 10
+_STYLES: Final = {
+    "PENDING": "magenta",
+    "READY": "blue",
+    "RUNNING": "cyan",
+    "COMPLETED": "green",
+    "FAILED": "red",
+    "BLOCKED": "red",
+    "CANCELED": "yellow",
+    "EXPIRED": "yellow",
+    "QUEUED": "blue",
+    "SUCCEEDED": "green",
+    "ONLINE": "green",
+    "DRAINING": "yellow",
+    "DEGRADED": "yellow",
+    "OFFLINE": "red",
+}
+_AGES: Final = ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h"), (float("inf"), 86400, "d"))
+
+
+def console(*, stderr: bool = False) -> Console:
+    """The screen, or whatever stands in for it."""
+    file = sys.stderr if stderr else sys.stdout
+    reconfigure = getattr(file, "reconfigure", None)
+    if reconfigure:
+        reconfigure(errors="backslashreplace")  # a terminal of the last century still gets an answer
+    return Console(
+        file=file,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+        width=None if file.isatty() else PIPE_WIDTH,
+    )
+
+
+def show_json(value: object) -> None:
+    """One JSON document."""
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=not is_unicode) + "\n")
+    sys.stdout.flush()
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[RenderableType]], *, keep: int = 1) -> Table:
+    """A table without lines.  Its first `keep` columns are never cut."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for index, name in enumerate(columns):
+        made.add_column(name, no_wrap=True, overflow="fold" if index < keep else "ellipsis")
+    for row in rows:
+        made.add_row(*row)
+    return made
+
+
+def facts(pairs: Sequence[tuple[str, RenderableType | None]]) -> Table:
+    """Names and values; what is None is left out."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(style="dim", no_wrap=True)
+    made.add_column(overflow="fold")
+    for name, value in pairs:
+        if value is not None:
+            made.add_row(name, plain(value) if isinstance(value, str) else value)
+    return made
+
+
+def plain(text: object, style: str = "") -> Text:
+    """Text in which nothing is a command to the terminal; lines and tabs stay."""
+    return Text(harmless(str(text)), style=style)
+
+
+def harmless(text: str) -> str:
+    """The same with control characters spelled out."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in "\n\t" else _spelled(char) for char in text)
+
+
+def one_line(text: object, most: int = 200) -> Text:
+    """The first line, cut if it is long."""
+    first, *more = str(text).strip().splitlines() or [""]
+    return plain(f"{first[: most - 1]}…" if len(first) > most or more else first)
+
+
+def _spelled(char: str) -> str:
+    return char.encode("unicode_escape").decode()
+
+
+def status(word: str) -> Text:
+    """A status in its colour."""
+    return plain(word, _STYLES.get(word.upper(), ""))
+
+
+def age(iso: str | None, now: datetime | None = None) -> str:
+    """How long ago a time was, or how far ahead it is; a dash for none."""
+    if not iso:
+        return "–"
+    seconds = ((now or datetime.now(UTC)) - datetime.fromisoformat(iso)).total_seconds()
+    return f"in {span(-seconds)}" if seconds < -1 else f"{span(max(seconds, 0))} ago"
+
+
+def span(seconds: float) -> str:
+    """A length of time in one unit."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    for below, unit_s, unit in _AGES:
+        if seconds < below:
+            return f"{int(seconds / unit_s)} {unit}"
+    return f"{seconds:g} s"
+
+
+def length(job: dict[str, Any]) -> str | None:
+    """How long the last attempt of a job took; None unless it has run to an end."""
+    start, end = job.get("started_at"), job.get("finished_at")
+    if not start or not end:
+        return None
+    return span(max((datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds(), 0))
+
+
+def bar(progress: dict[str, Any] | None) -> Text:
+    """How far a job is."""
+    if not progress or progress.get("fraction") is None:
+        return Text()
+    fraction = min(max(float(progress["fraction"]), 0.0), 1.0)
+    full = round(fraction * BAR_CELLS)
+    shown = Text("━" * full, "cyan") + Text("━" * (BAR_CELLS - full), "bright_black")
+    if not (sys.stdout.isatty() or full == BAR_CELLS):
+        shown = Text("━" * full + "─" * (BAR_CELLS - full))
+    shown.append(f" {fraction:.0%}")
+    if note := progress.get("message"):
+        shown.append(" ").append_text(one_line(note, 60))
+    return shown
