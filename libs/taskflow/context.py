@@ -4,8 +4,10 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Literal
 
 Progress = Callable[[float, str], None]
+Write = Callable[[Literal["stdout", "stderr"], bytes], None]
 
 
 @dataclass(slots=True)
@@ -25,6 +27,7 @@ class Context:
     deadline: datetime | None  # when it is stopped for taking too long
     canceled: bool = False  # it shall stop; a thread cannot be stopped from outside, so long loops look here
     _progress: Progress | None = field(default=None, repr=False)
+    _write: Write | None = field(default=None, repr=False)
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Say how far the attempt is, from 0 to 1.  Costs nothing: the latest word is sent about once a second."""
@@ -33,8 +36,20 @@ class Context:
         if self._progress is not None:
             self._progress(float(fraction), note)
 
+    def write(self, stream: Literal["stdout", "stderr"], data: bytes) -> bool:
+        """Add to the job's output; False where that goes another way."""
+        if self._write is None:
+            return False
+        self._write(stream, data)
+        return True
+
 
 _current: ContextVar[Context] = ContextVar("taskflow_current")
+
+
+def running() -> Context | None:
+    """The attempt that this code runs in, if it does."""
+    return _current.get(None)
 
 
 def current() -> Context:

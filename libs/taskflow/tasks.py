@@ -9,12 +9,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from taskflow.calling import Arguments, arguments_for, signature_of, takes, takes_whole
 from taskflow_domain import NAME_MAX_CHARS, RetryPolicy
 
 DEFAULT_QUEUE = "default"
+
+Isolation = Literal["process", "thread", "async"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,6 +30,7 @@ class Task:
     queue: str = DEFAULT_QUEUE
     retry_policy: RetryPolicy | None = None
     timeout_s: float | None = None
+    isolation: Isolation | None = None  # resolved when it is made
     is_async: bool = field(init=False)
     _signature: inspect.Signature = field(init=False, repr=False)
     _whole: bool = field(init=False, repr=False)
@@ -42,6 +45,7 @@ class Task:
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
         object.__setattr__(self, "_signature", signature)
         object.__setattr__(self, "_whole", takes_whole(signature))
+        object.__setattr__(self, "isolation", _isolation(self.name, self.function, self.isolation))
         object.__setattr__(self, "_bare", not self._whole and takes(signature, {}))
 
     def arguments(self, payload: bytes) -> Arguments:
@@ -72,6 +76,7 @@ class Registry:
         queue: str = DEFAULT_QUEUE,
         retry_policy: RetryPolicy | None = None,
         timeout_s: float | None = None,
+        isolation: Isolation | None = None,
     ) -> Callable[[F], F]: ...
 
     def task(
@@ -83,18 +88,20 @@ class Registry:
         queue: str = DEFAULT_QUEUE,
         retry_policy: RetryPolicy | None = None,
         timeout_s: float | None = None,
+        isolation: Isolation | None = None,
     ) -> Any:
         """Register a function: `@task`, or `@task(name="mail.send", queue="mail", timeout_s=30)`.
 
         Its name is the function's own unless one is given; a job runs it by that name.  A coroutine function runs on
-        the worker's event loop, and must not block it; any other in a thread.  `queue`, `retry_policy` and `timeout_s`
+        the worker's event loop, and must not block it; any other in a process of a warm pool, or in a thread of the
+        worker with isolation="thread" (or where a process could not import it).  `queue`, `retry_policy` and `timeout_s`
         are what `Client.enqueue` uses when it is not told otherwise; `timeout_s` also limits jobs that
         were submitted without a limit.
         """
 
         def register(function: F) -> F:
             own_name: str = getattr(function, "__name__", type(function).__name__)
-            self._add(Task(name or own_name, function, queue, retry_policy, timeout_s))
+            self._add(Task(name or own_name, function, queue, retry_policy, timeout_s, isolation))
             return function
 
         return register if function is None else register(function)
@@ -120,6 +127,23 @@ class Registry:
 
 registry = Registry()
 task = registry.task
+
+
+def _isolation(name: str, function: Callable[..., Any], wanted: Isolation | None) -> Isolation:
+    """Where the function runs.  Raises ValueError for what cannot be."""
+    if inspect.iscoroutinefunction(function):
+        if wanted not in (None, "async"):
+            raise ValueError(f"task {name!r} is a coroutine function: its isolation is 'async', not {wanted!r}")
+        return "async"
+    home = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '<object>')}"
+    importable = "<" not in home and not home.startswith("__main__")
+    if wanted is None:
+        return "process" if importable else "thread"
+    if wanted == "process" and not importable:
+        raise ValueError(f"task {name!r} cannot be imported by another process: move it to the top level of a module")
+    if wanted not in ("process", "thread"):
+        raise ValueError(f"isolation of task {name!r} is 'process' or 'thread', not {wanted!r}")
+    return wanted
 
 
 def _home(task: Task) -> str:

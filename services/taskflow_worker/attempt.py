@@ -2,38 +2,60 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Protocol
 
 from taskflow.calling import encode_result
-from taskflow.context import Context, Progress, enter
+from taskflow.context import Context, enter
+from taskflow.executor import Executor, Report, Work
 from taskflow.tasks import Task
 from taskflow_streams import Lease, Spec, Token
 from taskflow_worker.outcome import Outcome, Stopped, Succeeded, TimedOut, failed
+from taskflow_worker.output import OPEN, Discretion, Output
 from taskflow_worker.threads import ThreadRun, Threads
 
+KILL_GRACE_S = 10.0  # between SIGTERM and SIGKILL, unless set
+RELEASE_GRACE_S = 1.0  # the worker stops, and has waited already
+
 OnEnd = Callable[["Attempt", Outcome | None], None]
-OnProgress = Callable[[Token, float, str], None]
+
+
+class TaskRunner(Protocol):
+    """Runs tasks in processes of their own."""
+
+    async def run(self, task: str, work: Work, report: Report) -> Outcome:
+        """One attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a worker runs attempts with, the same for all of them."""
+
+    worker: str
+    threads: Threads = field(default_factory=Threads)
+    processes: TaskRunner | None = None
+    kill_grace_s: float = KILL_GRACE_S
+    discretion: Discretion = OPEN
 
 
 class Attempt:
-    """A handler at work on a lease.  A coroutine function runs on the event loop, any other in a thread.
+    """A handler at work on a lease: an executor, or a task on the event loop, in a process or in a thread.
 
     A thread cannot be stopped: it sees `current().canceled`, and ends when it ends.  Past its time limit the attempt
     has failed at once, but the slot stays taken until the thread is free.
     """
 
-    __slots__ = ("_context", "_on_end", "_on_progress", "_run", "_task", "_thread", "_threads", "_worker", "ended",
-                 "lease", "stopped")  # fmt: skip
+    __slots__ = ("_context", "_handler", "_means", "_on_end", "_run", "_thread", "ended", "lease", "output", "stopped")
 
-    def __init__(self, lease: Lease, task: Task, worker: str, threads: Threads, on_progress: OnProgress) -> None:
+    def __init__(self, lease: Lease, handler: Task | Executor, means: Means, output: Output) -> None:
         self.lease = lease
+        self.output = output
         self.stopped: Stopped | None = None
         self.ended = False
-        self._task = task
-        self._worker = worker
-        self._threads = threads
-        self._on_progress = on_progress
+        self._handler = handler
+        self._means = means
         self._context: Context | None = None
         self._thread: ThreadRun[Outcome] | None = None
 
@@ -52,11 +74,16 @@ class Attempt:
         """Tell it to stop.  The first reason counts, but for a lost lease, which leaves nothing to report."""
         if self.ended:
             return
+        again = self.stopped is why
         if self.stopped is None or why is Stopped.LOST:
             self.stopped = why
+        if why is Stopped.LOST:
+            self.output.grace_s = 0.0
+        elif why is Stopped.RELEASED:
+            self.output.grace_s = min(RELEASE_GRACE_S, self.output.grace_s)
         if self._context is not None:
             self._context.canceled = True
-        if self._thread is None or why is Stopped.RELEASED:
+        if (self._thread is None or why is Stopped.RELEASED) and not again:  # a heartbeat repeats itself
             self._run.cancel()
 
     def when_free(self, action: Callable[[], None]) -> None:
@@ -68,15 +95,11 @@ class Attempt:
 
     async def _attempt(self) -> Outcome:
         """Run the handler once.  Every ending but cancellation is returned, not raised."""
-        limit_s = self.lease.timeout_ms / 1000 if self.lease.timeout_ms else self._task.timeout_s
+        own_s = self._handler.timeout_s if isinstance(self._handler, Task) else None
+        limit_s = self.lease.timeout_ms / 1000 if self.lease.timeout_ms else own_s
         try:
             async with asyncio.timeout(limit_s) as limit:
-                spec = self.lease.spec
-                self._context = context = self._make_context(spec, limit_s)
-                if self._task.is_async:
-                    return await _call_on_the_loop(self._task, spec, context)
-                self._thread = self._threads.run(partial(_call_in_a_thread, self._task, spec, context))
-                return await self._thread.result
+                return await self._execute(self.lease.spec, limit_s)
         except asyncio.CancelledError as error:
             if self._run.cancelling():
                 raise
@@ -86,13 +109,32 @@ class Attempt:
         except (Exception, SystemExit) as error:
             return failed(error)
 
-    def _make_context(self, spec: Spec, limit_s: float | None) -> Context:
+    async def _execute(self, spec: Spec, limit_s: float | None) -> Outcome:
+        handler, means = self._handler, self._means
+        if not isinstance(handler, Task):
+            return await handler.run(self._work(spec, limit_s), self.output)
+        if handler.isolation == "process" and means.processes is not None:
+            return await means.processes.run(handler.name, self._work(spec, limit_s), self.output)
+        self._context = context = self._make_context(spec, limit_s)
+        if handler.is_async:
+            return await _call_on_the_loop(handler, spec, context)
+        self._thread = means.threads.run(partial(_call_in_a_thread, handler, spec, context))
+        return await self._thread.result
+
+    def _work(self, spec: Spec, limit_s: float | None) -> Work:
         lease = self.lease
+        return Work(
+            lease.job_id, lease.attempt, lease.fence, lease.queue, spec.name, spec.type, self._means.worker,
+            spec.payload, limit_s,
+        )  # fmt: skip
+
+    def _make_context(self, spec: Spec, limit_s: float | None) -> Context:
+        lease, output = self.lease, self.output
         deadline = datetime.now(UTC) + timedelta(seconds=limit_s) if limit_s else None
-        progress: Progress = partial(self._on_progress, self.token)
         return Context(
-            lease.job_id, lease.attempt, lease.fence, lease.queue, spec.name, self._worker, deadline, False, progress
-        )
+            lease.job_id, lease.attempt, lease.fence, lease.queue, spec.name, self._means.worker, deadline, False,
+            output.progress, output.write,
+        )  # fmt: skip
 
     def _done(self, run: "asyncio.Task[Outcome]") -> None:
         if not self.ended:

@@ -6,13 +6,15 @@ after a lost answer, what it may have leased unseen is given back before anythin
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 
-from taskflow.tasks import Task
-from taskflow_streams import Ending, Lease, Order, Partition, Pool, Renewed, Token
-from taskflow_worker.holding import Holding
+from taskflow_streams import LOG_BYTES, Ending, Lease, Order, Partition, Pool, Renewed, Token
+from taskflow_worker.attempt import Means
+from taskflow_worker.holding import Handlers, Holding
 from taskflow_worker.outcome import Stopped
 from taskflow_worker.slots import Slots
+
+GATHER_S = 0.004  # before output is shipped: what is written together travels together
 
 
 class NoHandler(Exception):
@@ -27,7 +29,8 @@ class Desk:
         partition: Partition,
         worker: str,
         pool: Pool,
-        tasks: Mapping[str, Task],
+        handlers: Handlers,
+        means: Means,
         slots: Slots,
         *,
         wait_s: float,
@@ -38,7 +41,7 @@ class Desk:
         self.using = 0
         self.hungry = True  # there may be jobs for us
         self.draining = False
-        self.holding = Holding(worker, tasks, self.wake, lambda: slots.give_back(self))
+        self.holding = Holding(means, handlers, self.wake, lambda: slots.give_back(self))
         self._partition, self._leases = partition, partition.leases
         self._worker, self._pool, self._slots = worker, pool, slots
         self._wait_s, self._join, self._on_drain = wait_s, join, on_drain
@@ -110,6 +113,22 @@ class Desk:
         while self.holding.progress:
             token, (fraction, note) = self.holding.progress.popitem()
             await self._leases.progress(self._worker, token, fraction, note)
+
+    async def ship_output(self) -> None:
+        """Wait for output, and send what has gathered."""
+        await self.holding.spoken.wait()
+        await asyncio.sleep(GATHER_S)
+        rows = self.holding.take_output()
+        if not rows:
+            return
+        try:
+            await self._leases.log_many(self._worker, [(output.token, chunks) for output, chunks in rows], LOG_BYTES)
+        except BaseException:
+            for output, chunks in rows:
+                self.holding.keep_output(output, chunks)
+            raise
+        for output, _ in rows:
+            output.shipped()
 
     def _obey(self, order: Order) -> None:
         match order.verb:

@@ -1,16 +1,22 @@
 """The attempts that a worker holds of one partition, and the endings that the server has not taken yet.  No I/O."""
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
 
+from taskflow.executor import Executor
 from taskflow.tasks import Task
 from taskflow_runtime.logs import Log, get_log
 from taskflow_streams import BATCH, Ending, How, Lease, Token
-from taskflow_worker.attempt import Attempt
+from taskflow_worker.attempt import Attempt, Means
 from taskflow_worker.outcome import Outcome, Stopped, ending_of
-from taskflow_worker.threads import Threads
+from taskflow_worker.output import Chunk, Output
 
-REPORT_BYTES = 4 << 20  # of results in one call; Redis serves nobody else while it takes them
+REPORT_BYTES = 4 << 20  # of results and output in one call; Redis serves nobody else while it takes them
+
+Handlers = Mapping[str, Task | Executor]  # by the handler's name: a task's, or `@` and an executor's
 
 
 class Holding:
@@ -21,8 +27,8 @@ class Holding:
 
     def __init__(
         self,
-        worker: str,
-        tasks: Mapping[str, Task],
+        means: Means,
+        handlers: Handlers,
         changed: Callable[[], None],
         freed: Callable[[], None],
     ) -> None:
@@ -30,10 +36,12 @@ class Holding:
         self.progress: dict[Token, tuple[float, str]] = {}
         self.empty = asyncio.Event()
         self.empty.set()
-        self._worker, self._tasks = worker, tasks
+        self.started = 0
+        self.spoken = asyncio.Event()  # there is output to ship
+        self._means, self._handlers = means, handlers
         self._changed, self._freed = changed, freed
-        self._threads = Threads()
-        self._log: Log = get_log(worker_id=worker)
+        self._log: Log = get_log(worker_id=means.worker)
+        self._talking: dict[Token, Output] = {}
         self._endings: list[Ending] = []
 
     def tokens(self) -> list[Token]:
@@ -42,18 +50,22 @@ class Holding:
 
     def start(self, leases: Iterable[Lease]) -> list[Lease]:
         """Start an attempt for each; those that there is no handler for are given back, and returned."""
+        self._home, self._loop = threading.get_ident(), asyncio.get_running_loop()
         strangers = []
         for lease in leases:
             token = lease.job_id, lease.fence
-            task = self._tasks.get(lease.handler)
-            if task is None:
+            handler = self._handlers.get(lease.handler)
+            if handler is None:
                 strangers.append(lease)
                 self.attempts[token] = None
                 self._endings.append(Ending(*token, How.RELEASED))
                 self._freed()
             else:
-                attempt = self.attempts[token] = Attempt(lease, task, self._worker, self._threads, self._note)
+                means = self._means
+                output = Output(token, self._heard, self._note, means.kill_grace_s, means.discretion)
+                attempt = self.attempts[token] = Attempt(lease, handler, means, output)
                 attempt.start(self._ended)
+                self.started += 1
         if self.attempts:
             self.empty.clear()
         return strangers
@@ -80,7 +92,7 @@ class Holding:
         """What to report next: as much as fits into one call."""
         size, count = 0, 0
         for ending in self._endings[:BATCH]:
-            size += len(ending.value or b"")
+            size += len(ending.value or b"") + sum(len(chunk[1]) for chunk in ending.logs)
             if count and size > REPORT_BYTES:
                 break
             count += 1
@@ -98,11 +110,47 @@ class Holding:
         """Whether something is left to report."""
         return bool(self._endings)
 
+    def take_output(self) -> list[tuple[Output, list[Chunk]]]:
+        """What the attempts have written, as much as fits into one call."""
+        rows: list[tuple[Output, list[Chunk]]] = []
+        size = 0
+        while self._talking and size < REPORT_BYTES and len(rows) < BATCH:
+            _, output = self._talking.popitem()
+            if chunks := output.take():
+                rows.append((output, chunks))
+                size += sum(len(chunk[1]) for chunk in chunks)
+        if not self._talking:
+            self.spoken.clear()
+        return rows
+
+    def keep_output(self, output: Output, chunks: Iterable[Chunk]) -> None:
+        """It could not be shipped; it is again, or goes with the ending."""
+        self._listen(output)
+        output.shipped(back=chunks)
+
+    def _heard(self, output: Output) -> None:
+        if threading.get_ident() == self._home:
+            self._listen(output)
+        else:
+            self._loop.call_soon_threadsafe(self._listen, output)
+
+    def _listen(self, output: Output) -> None:
+        attempt = self.attempts.get(output.token)
+        if attempt is not None and not attempt.ended:
+            self._talking[output.token] = output
+            self.spoken.set()
+
     def _ended(self, attempt: Attempt, outcome: Outcome | None) -> None:
+        """Output that is on its way must arrive first: after the ending it would be refused."""
+        self._talking.pop(attempt.token, None)
+        attempt.output.when_shipped(partial(self._settle, attempt, outcome))
+
+    def _settle(self, attempt: Attempt, outcome: Outcome | None) -> None:
         ending = ending_of(attempt.token, outcome, attempt.stopped)
         self._tell(attempt, ending)
         if ending is not None:
-            self._endings.append(ending)
+            rest = attempt.output.take_rest()
+            self._endings.append(replace(ending, logs=rest) if rest else ending)
         else:
             self.attempts.pop(attempt.token, None)
             self._check_empty()

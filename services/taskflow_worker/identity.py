@@ -7,6 +7,8 @@ import socket
 import time
 from importlib import metadata
 
+from taskflow_domain import Subscriptions
+
 MAX_CHARS = 64
 
 
@@ -17,13 +19,13 @@ def new_worker_id() -> str:
     return host[: MAX_CHARS - len(tail)] + tail
 
 
-def describe(worker_id: str, slots: int, queues: tuple[str, ...] | None, handlers: int) -> dict[str, str | int | float]:
+def describe(worker_id: str, slots: int, queues: Subscriptions, handlers: int) -> dict[str, str | int | float]:
     """What the list of workers shows, from the moment it joins."""
     return {
         "name": worker_id,
         "hostname": socket.gethostname(),
         "pid": os.getpid(),
-        "queues": "*" if queues is None else ",".join(queues),
+        "queues": "*" if queues.all else ",".join(name for name, _ in queues.queues),
         "concurrency": slots,
         "started_ms": int(time.time() * 1000),
         "handlers": handlers,

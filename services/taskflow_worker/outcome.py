@@ -1,40 +1,18 @@
 """How an attempt ended, as a value; `ending_of` is the one place that turns it into a report."""
 
 import traceback
-from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
 
 from taskflow import Fatal
+from taskflow.executor import Failed, Outcome, Succeeded, TimedOut
 from taskflow_streams import Ending, Failure, How, Token
 
 MESSAGE_CHARS = 2_000
 TRACEBACK_CHARS = 16_000  # of its end, where the cause stands
 
 
-@dataclass(frozen=True, slots=True)
-class Succeeded:
-    """The handler returned."""
-
-    value: bytes | None  # JSON text
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The handler raised, or the payload or the result was not acceptable."""
-
-    failure: Failure
-    fatal: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class TimedOut:
-    """It took too long."""
-
-    limit_s: float
-
-
-Outcome = Succeeded | Failed | TimedOut
+__all__ = ["Failed", "Outcome", "Stopped", "Succeeded", "TimedOut", "ending_of", "failed"]
 
 
 class Stopped(Enum):
@@ -62,8 +40,8 @@ def ending_of(token: Token, outcome: Outcome | None, stopped: Stopped | None) ->
             return Ending(*token, How.RELEASED)
         case TimedOut(limit_s):
             return Ending(*token, How.FAILED, failure=Failure("TimedOut", f"it took longer than {limit_s:g} s"))
-        case Failed(failure, fatal):
-            return Ending(*token, How.FATAL if fatal else How.FAILED, failure=failure)
+        case Failed(failure, fatal, value):
+            return Ending(*token, How.FATAL if fatal else How.FAILED, value, failure)
         case None:
             return Ending(*token, How.RELEASED)
 

@@ -5,18 +5,25 @@ back, which costs no attempt.  Either way it leaves the list of workers.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
+from taskflow.executor import Executor
 from taskflow.tasks import Task
+from taskflow_domain import Subscriptions
 from taskflow_runtime.logs import Log, get_log
 from taskflow_runtime.loops import Backoff, Outage, name_of
 from taskflow_streams import Partition, Pool, Renewed, Store, Unavailable
+from taskflow_worker.attempt import KILL_GRACE_S, Means, TaskRunner
 from taskflow_worker.desk import Desk
 from taskflow_worker.heart import Connect, Heart
+from taskflow_worker.holding import Handlers
 from taskflow_worker.identity import describe, new_worker_id
 from taskflow_worker.outcome import Stopped
+from taskflow_worker.output import OPEN, Discretion
 from taskflow_worker.slots import Slots
+from taskflow_worker.usage import Usage
 
 PROGRESS_S = 1.0
 UNWIND_S = 1.5  # for attempts that were told to stop; all three together: less than the five seconds that
@@ -24,6 +31,7 @@ HAND_BACK_S = 2.0  # the process has after its grace
 LEAVE_S = 1.0
 CANCEL_AGAIN_S = 0.1
 SHOWN_IDS = 50  # of running jobs, in the list of workers
+BUSY_LOOP_S = 1.0  # an event loop that answers later than this runs something that blocks it
 
 Step = Callable[[], Awaitable[None]]
 
@@ -32,6 +40,7 @@ class Worker:
     """Runs the jobs of a store.  `connect` makes a second store, for the heart in its own thread.
 
     `on_read` is called after the server was read, as long as nothing fails: who consumes nothing is not ready.
+    After `max_jobs` jobs, or beyond `max_memory_bytes`, it comes to its end as if it were told to stop.
     """
 
     def __init__(
@@ -40,19 +49,34 @@ class Worker:
         connect: Connect,
         tasks: Mapping[str, Task],
         *,
+        executors: Mapping[str, Executor] | None = None,
+        processes: TaskRunner | None = None,
         slots: int = 16,
-        queues: tuple[str, ...] | None = None,
+        queues: Subscriptions | None = None,
         heartbeat_s: float = 5.0,
         wait_s: float = 5.0,
         on_read: Callable[[], None] = lambda: None,
+        kill_grace_s: float = KILL_GRACE_S,
+        discretion: Discretion = OPEN,
+        cancel_at_stop: bool = False,
+        max_jobs: int | None = None,
+        max_memory_bytes: int | None = None,
     ) -> None:
         self.id = new_worker_id()
-        self.pool = Pool(frozenset(tasks), None if queues is None else tuple((name, None) for name in queues))
+        handlers: dict[str, Task | Executor] = {f"@{name}": executor for name, executor in (executors or {}).items()}
+        handlers |= tasks
+        means = Means(self.id, processes=processes, kill_grace_s=kill_grace_s, discretion=discretion)
+        self.pool = _pool(handlers, queues or Subscriptions(all=True))
         self.slots = Slots(slots)
-        self.desks = [self._desk(partition, tasks, wait_s) for partition in store.partitions]
+        self.desks = [self._desk(partition, handlers, means, wait_s) for partition in store.partitions]
         self.slots.share_among(self.desks)
         self._store = store
-        self._about = describe(self.id, slots, queues, len(tasks))
+        self._about = describe(self.id, slots, queues or Subscriptions(all=True), len(handlers))
+        self._usage = Usage()
+        self._cancel_at_stop = cancel_at_stop
+        self._max_jobs, self._max_memory_bytes = max_jobs, max_memory_bytes
+        self._enough = asyncio.Event()
+        self._answered_at = time.monotonic()  # by the event loop, to the heart
         self._status = "active"
         self._on_read = on_read
         self._log: Log = get_log(worker_id=self.id)
@@ -64,11 +88,11 @@ class Worker:
         """Work until `stopping` is set and all that runs has ended, or until cancelled."""
         self._loop = asyncio.get_running_loop()
         self._heart.start()
-        steps = [self._ship_progress, *(desk.pump for desk in self.desks)]
+        steps = [self._ship_progress, *(desk.pump for desk in self.desks), *(desk.ship_output for desk in self.desks)]
         loops = [asyncio.create_task(self._again(step)) for step in steps]
         loops += [asyncio.create_task(self._again(desk.listen, reads=True)) for desk in self.desks]
         try:
-            await stopping.wait()
+            await _first(stopping, self._enough)
             self.drain("stopping")
             await self._empty()
         finally:
@@ -84,10 +108,11 @@ class Worker:
         for desk in self.desks:
             desk.drain()
 
-    def _desk(self, partition: Partition, tasks: Mapping[str, Task], wait_s: float) -> Desk:
+    def _desk(self, partition: Partition, handlers: Handlers, means: Means, wait_s: float) -> Desk:
         return Desk(
-            partition, self.id, self.pool, tasks, self.slots, wait_s=wait_s, join=self._join, on_drain=self.drain
-        )
+            partition, self.id, self.pool, handlers, means, self.slots, wait_s=wait_s, join=self._join,
+            on_drain=self.drain,
+        )  # fmt: skip
 
     async def _again(self, step: Step, *, reads: bool = False) -> None:
         """Take a step for ever, and survive whatever it meets."""
@@ -121,11 +146,17 @@ class Worker:
         """One heartbeat; runs in the heart's thread."""
         held = [desk.holding.tokens() for desk in self.desks]
         ids = [job_id for tokens in held for job_id, _ in tokens]
+        cpu, rss = self._usage.read()
         fields: dict[str, str | int | float] = {
-            "status": self._status,
+            "status": self._condition(),
             "running": len(ids),
             "running_ids": ",".join(ids[:SHOWN_IDS]),
+            "cpu": round(cpu, 1),
+            "rss": rss,
         }
+        self._loop.call_soon_threadsafe(self._answer)
+        if self._max_memory_bytes is not None and rss > self._max_memory_bytes:
+            self._loop.call_soon_threadsafe(self._recycle, "memory")
         for desk, tokens in zip(self.desks, held, strict=True):
             partition = store.partitions[desk.index]
             words, known = await partition.leases.renew(self.id, tokens, fields)
@@ -135,8 +166,24 @@ class Worker:
             if not known:
                 await self._join(partition)
 
+    def _condition(self) -> str:
+        """The status to tell: degraded while something fails, or a job blocks the event loop."""
+        if self._status == "active" and (self.failing or time.monotonic() - self._answered_at > BUSY_LOOP_S):
+            return "degraded"
+        return self._status
+
+    def _answer(self) -> None:
+        self._answered_at = time.monotonic()
+
+    def _recycle(self, why: str) -> None:
+        if not self._enough.is_set():
+            self._log.info("worker.recycling", why=why)
+            self._enough.set()
+
     async def _ship_progress(self) -> None:
         await asyncio.sleep(PROGRESS_S)
+        if self._max_jobs is not None and sum(desk.holding.started for desk in self.desks) >= self._max_jobs:
+            self._recycle("jobs")
         for desk in self.desks:
             await desk.ship_progress()
 
@@ -147,7 +194,7 @@ class Worker:
     async def _hand_back(self) -> None:
         """Stop what runs, and report it as given back, also what does not stop."""
         for desk in self.desks:
-            desk.holding.stop_all(Stopped.RELEASED)
+            desk.holding.stop_all(Stopped.CANCELED if self._cancel_at_stop else Stopped.RELEASED)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._empty(), UNWIND_S)
         for desk in self.desks:
@@ -161,6 +208,22 @@ class Worker:
                 for partition in self._store.partitions:
                     await partition.leases.resync(self.id, [])  # what an answer brought that we did not wait for
                     await partition.workers.leave(self.id)
+
+
+def _pool(handlers: Handlers, subscriptions: Subscriptions) -> Pool:
+    if not subscriptions.all:
+        return Pool(frozenset(handlers), subscriptions.queues)
+    weights = tuple((name, weight) for name, weight in subscriptions.queues if weight is not None)
+    return Pool(frozenset(handlers), None, weights)
+
+
+async def _first(*events: asyncio.Event) -> None:
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 async def _end(loops: Iterable[asyncio.Task[None]]) -> None:

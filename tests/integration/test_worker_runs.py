@@ -7,7 +7,7 @@ import json
 import threading
 
 from taskflow import Fatal, Registry, current
-from taskflow_domain import JobStatus, RetryPolicy
+from taskflow_domain import JobStatus, RetryPolicy, Subscriptions
 from taskflow_streams import Store
 from taskflow_streams.embedded import EmbeddedServer
 from tests.support.engine import Clock, history, record
@@ -183,7 +183,7 @@ async def test_a_worker_takes_only_from_its_queues(store: Store, server: Embedde
     @tasks.task
     async def work() -> None: ...
 
-    async with hired(store, server, tasks, queues=("mail",)):
+    async with hired(store, server, tasks, queues=Subscriptions((("mail", None),))):
         other = await submitted(store, "work", queue="video")
         mail = await submitted(store, "work", queue="mail")
         await ended(store, mail)

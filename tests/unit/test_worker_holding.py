@@ -7,6 +7,7 @@ from typing import Any
 
 from taskflow import Registry
 from taskflow_streams import Ending, How, Lease, pack_spec
+from taskflow_worker.attempt import Means
 from taskflow_worker.holding import REPORT_BYTES, Holding
 from taskflow_worker.outcome import Stopped
 
@@ -40,7 +41,7 @@ def a_lease(job_id: str, handler: str, **fields: Any) -> Lease:
 def a_holding(tasks: Registry) -> tuple[Holding, Counter, Counter]:
     """A holding, and what it calls when an attempt ends and when its slot is free."""
     changed, freed = Counter(), Counter()
-    return Holding("w", tasks.tasks, changed, freed), changed, freed
+    return Holding(Means("w"), tasks.tasks, changed, freed), changed, freed
 
 
 async def test_a_job_without_a_handler_is_given_back() -> None:

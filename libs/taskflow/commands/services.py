@@ -8,7 +8,9 @@ RedisUrl = Annotated[
     str | None, typer.Option(help="The Redis or Valkey server: redis://, rediss:// or unix://  [TASKFLOW_REDIS_URL]")
 ]
 Modules = Annotated[list[str] | None, typer.Argument(help="Python modules with your @task functions")]
-Queues = Annotated[str | None, typer.Option(help="The queues to take jobs from, with commas between  [all]")]
+Queues = Annotated[
+    str | None, typer.Option(help="The queues to take jobs from: a,b or critical=6,default=3 or critical=6,*  \\[all]")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -47,6 +49,8 @@ def worker(
     redis_url: RedisUrl = None,
     concurrency: Annotated[int | None, typer.Option(help="Jobs to run at the same time")] = None,
     queues: Queues = None,
+    max_jobs: Annotated[int | None, typer.Option(help="End after so many jobs, to be started anew")] = None,
+    max_memory: Annotated[int | None, typer.Option(help="End when more MiB than this are used")] = None,
 ) -> None:
     """Run jobs."""
     _start(
@@ -54,6 +58,8 @@ def worker(
         redis_url=redis_url,
         worker_concurrency=concurrency,
         worker_queues=queues,
+        worker_max_jobs=max_jobs,
+        worker_max_memory_mb=max_memory,
         worker_modules=",".join(modules) if modules else None,
     )
 

@@ -1,0 +1,127 @@
+"""What an attempt tells while it runs: output and progress, kept here until it is shipped.
+
+Bounded whatever happens: of each stream LOG_BYTES and one byte more are taken, by which the server knows that
+something was cut; the rest is counted and dropped.  Chunks carry their offset, so sending them twice does no harm.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from taskflow.executor import Stream
+from taskflow_domain import Redactor
+from taskflow_streams import LOG_BYTES, Token
+
+CHUNK_BYTES = 32 << 10  # of one entry in the log: small enough to page through
+
+Chunk = tuple[str, bytes, int]  # stream, data, how many bytes of that stream came before
+
+
+@dataclass(frozen=True, slots=True)
+class Discretion:
+    """What must not be seen in any output: regular expressions for it."""
+
+    patterns: tuple[str, ...] = ()
+
+
+OPEN = Discretion()
+
+
+class Output:
+    """One attempt's output.  `write` may be called from any thread; it never blocks and never fails."""
+
+    __slots__ = ("_discretion", "_guards", "_lock", "_note", "_offsets", "_on_news", "_pending", "_secrets", "_then",
+                 "grace_s", "shipping", "token")  # fmt: skip
+
+    def __init__(
+        self,
+        token: Token,
+        on_news: Callable[["Output"], None],
+        note: Callable[[Token, float, str], None],
+        grace_s: float = 10.0,
+        discretion: Discretion = OPEN,
+    ) -> None:
+        self.token = token
+        self.grace_s = grace_s
+        self.shipping = False  # chunks are on their way
+        self._on_news, self._note, self._discretion = on_news, note, discretion
+        self._lock = threading.Lock()
+        self._pending: list[Chunk] = []
+        self._offsets: dict[str, int] = {}
+        self._secrets: list[str] = []
+        self._guards: dict[str, Redactor] = {}
+        self._then: Callable[[], None] | None = None
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Add to the output."""
+        with self._lock:
+            if self._offsets.get(stream, 0) > LOG_BYTES:
+                return
+            self._add(stream, self._guarded(stream, data))
+        self._on_news(self)
+
+    def progress(self, fraction: float, note: str = "") -> None:
+        """Say how far the attempt is."""
+        self._note(self.token, fraction, note)
+
+    def redact(self, secret: str) -> None:
+        """Never let this text be seen in the output from now on."""
+        with self._lock:
+            self._secrets.append(secret)
+            for guard in self._guards.values():
+                guard.add(secret)
+
+    def take(self) -> list[Chunk]:
+        """What is to be shipped; it counts as shipping until `shipped` or `keep`."""
+        with self._lock:
+            chunks, self._pending = self._pending, []
+        self.shipping = bool(chunks)
+        return chunks
+
+    def take_rest(self) -> tuple[Chunk, ...]:
+        """All that is left, when the attempt has ended; also what was held back to see whether it is a secret."""
+        with self._lock:
+            for stream, guard in self._guards.items():
+                self._add(stream, guard.flush())
+            chunks, self._pending = self._pending, []
+        return tuple(chunks)
+
+    def shipped(self, back: Iterable[Chunk] = ()) -> None:
+        """What was taken has arrived; or it has not, and is back."""
+        with self._lock:
+            self._pending[:0] = back
+        self.shipping = False
+        then, self._then = self._then, None
+        if then is not None:
+            then()
+
+    def when_shipped(self, action: Callable[[], None]) -> None:
+        """Call it once nothing is on its way: what comes after the last word would be refused."""
+        if self.shipping:
+            self._then = action
+        else:
+            action()
+
+    def _guarded(self, stream: str, data: bytes) -> bytes:
+        if not self._secrets and not self._discretion.patterns:
+            return data
+        guard = self._guards.get(stream)
+        if guard is None:
+            guard = self._guards[stream] = Redactor(self._secrets, self._discretion.patterns)
+        return guard.feed(data)
+
+    def _add(self, stream: str, data: bytes) -> None:
+        offset = self._offsets.get(stream, 0)
+        data = data[: max(0, LOG_BYTES + 1 - offset)]
+        for start in range(0, len(data), CHUNK_BYTES):
+            self._append(stream, data[start : start + CHUNK_BYTES], offset + start)
+        self._offsets[stream] = offset + len(data)
+
+    def _append(self, stream: str, data: bytes, offset: int) -> None:
+        """Neighbours of one stream that are short become one chunk."""
+        if self._pending:
+            last_stream, last, at = self._pending[-1]
+            if last_stream == stream and len(last) + len(data) <= CHUNK_BYTES:
+                self._pending[-1] = (stream, last + data, at)
+                return
+        self._pending.append((stream, data, offset))
