@@ -99,6 +99,9 @@ class Settings(BaseSettings):
     visibility_timeout_s: Seconds = Field(
         15, description="Silence after which a lease is lost and its job goes to another worker."
     )
+    denylist_cmds: CommaList = Field(
+        (), description="Commands that shell jobs may not use, such as rm,shutdown.  A guard rail, not a sandbox."
+    )
 
     @classmethod
     def settings_customise_sources(

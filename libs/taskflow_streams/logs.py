@@ -48,6 +48,12 @@ class Logs:
                 reply = await self._blocking.xread(stream, count=count, block=max(1, block_ms))
         return _chunks(entries for _, entries in reply or [])
 
+    async def up_to(self, job_id: str, last: str, count: int) -> list[LogChunk]:
+        """The `count` chunks that end with one, in order: what a reader who resumes after it has seen."""
+        with translated():
+            entries = await self._redis.xrevrange(self._keys("log", job_id), last, "-", count=count)
+        return _chunks([entries[::-1]])
+
     async def follow(self, job_id: str) -> JobStatus | None:
         """Ask to be told of the job's end, by `tail`; its state now, None if there is no such job."""
         state: bytes = await self._scripts.run("follow", job_id)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -59,6 +59,12 @@ class Query:
         low, high = max(self.priority_min, 1), min(self.priority_max, 10)
         return [index_name(scope, status, p) for status in self.statuses for p in range(low, high + 1)]
 
+    def partner_names(self) -> list[str] | None:
+        """With both a queue and an owner: the sets, in the same order, that hold every match too; else None."""
+        if self.queue is None or self.owner is None:
+            return None
+        return replace(self, queue=None).index_names()
+
     def scores(self, after: Place | None) -> tuple[str, str]:
         """The range of scores (-created_ms) still to be seen."""
         low = "-inf" if self.created_before_ms is None else str(-self.created_before_ms + 1)
@@ -102,7 +108,7 @@ class Search:
         return Page(found[:limit], has_more=len(found) > limit)
 
     async def total(self, query: Query) -> int:
-        """How many match, by the indexes (exact unless queue and owner are both given)."""
+        """How many match, by the indexes.  With both a queue and an owner the smaller set of each pair is walked."""
         low, high = query.scores(None)
         counts = await asyncio.gather(
             *(self._count(partition, query, low, high) for partition in self._store.partitions)
@@ -118,13 +124,9 @@ class Search:
         """The next `count` places over all sets of all partitions."""
         rows = await asyncio.gather(
             *(
-                _ranges(
-                    partition.redis,
-                    [partition.keys("index", name) for name in query.index_names()],
-                    query,
-                    after,
-                    count,
-                )
+                _common_ranges(partition, query, after, count)
+                if query.partner_names()
+                else _ranges(partition.redis, _index_keys(partition, query.index_names()), query, after, count)
                 for partition in self._store.partitions
             )
         )
@@ -138,11 +140,59 @@ class Search:
         return places
 
     async def _count(self, partition: Partition, query: Query, low: str, high: str) -> int:
+        if query.partner_names():
+            return sum(len(row) for row in await _common_ranges(partition, query, None, None))
         with translated():
             async with partition.redis.pipeline(transaction=False) as pipe:
                 for name in query.index_names():
                     pipe.zcount(partition.keys("index", name), low, high)
                 return sum(await pipe.execute())
+
+
+def _index_keys(partition: Partition, names: Sequence[str]) -> list[str]:
+    return [partition.keys("index", name) for name in names]
+
+
+async def _common_ranges(
+    partition: Partition, query: Query, after: Place | None, count: int | None
+) -> list[list[Place]]:
+    """For each pair of sets, one of the queue and one of the owner, the next `count` places in both (None: all)."""
+    redis = partition.redis
+    pairs = list(
+        zip(
+            _index_keys(partition, query.index_names()),
+            _index_keys(partition, query.partner_names() or []),
+            strict=True,
+        )
+    )
+    with translated():
+        async with redis.pipeline(transaction=False) as pipe:
+            for pair in pairs:
+                for key in pair:
+                    pipe.zcard(key)
+            sizes = await pipe.execute()
+    rows = []
+    for (one, other), first, second in zip(pairs, sizes[::2], sizes[1::2], strict=True):
+        if first and second:
+            walked, asked = (one, other) if first <= second else (other, one)
+            rows.append(await _common(redis, walked, asked, query, after, count))
+    return rows
+
+
+async def _common(
+    redis: Client, walked: str, asked: str, query: Query, after: Place | None, count: int | None
+) -> list[Place]:
+    """The next `count` places that stand in both sets; one is walked, in chunks, and the other asked."""
+    found: list[Place] = []
+    while count is None or len(found) < count:
+        [places] = await _ranges(redis, [walked], query, after, SKIP_CHUNK)
+        if not places:
+            break
+        with translated():
+            scores = await redis.zmscore(asked, [job_id for _, job_id in places])
+        found += [place for place, score in zip(places, scores, strict=True) if score is not None]
+        after = places[-1]
+    return found if count is None else found[:count]
 
 
 async def _ranges(

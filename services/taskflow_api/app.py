@@ -1,5 +1,6 @@
 """The api as one ASGI application: routes, documentation, and an answer for everything that goes wrong."""
 
+import asyncio
 from collections.abc import Callable
 from importlib import metadata
 from typing import Final
@@ -13,8 +14,25 @@ from starlette.responses import Response
 from starlette.routing import Match, Mount, Route
 from starlette.types import ASGIApp
 
-from taskflow_api import batch, create, events, explain, health, jobs, openapi, queues, retry, search, update, workers
-from taskflow_api.context import Api, Headroom
+from taskflow_api import (
+    batch,
+    create,
+    events,
+    explain,
+    health,
+    jobs,
+    log_routes,
+    openapi,
+    queues,
+    retry,
+    s2_create,
+    s2_jobs,
+    s2_list,
+    search,
+    update,
+    workers,
+)
+from taskflow_api.context import Api, Headroom, Patience
 from taskflow_api.errors import FULL_RETRY_AFTER_S, Busy, Internal, NotFound, Problem, WrongMethod
 from taskflow_api.front import Front
 from taskflow_api.parse import printable
@@ -23,18 +41,33 @@ from taskflow_runtime import Health
 from taskflow_streams import Full, Store, Unavailable
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
-MODULES: Final = (jobs, create, search, batch, update, retry, events, explain, queues, workers, health)
+MODULES: Final = (
+    jobs, create, search, batch, update, retry, events, explain, log_routes, s2_create, s2_jobs, s2_list, queues,
+    workers, health,
+)  # fmt: skip
 
 
-def create_app(open_store: Callable[[], Store], settings: ApiSettings, health_: Health) -> ASGIApp:
-    """The application.  `open_store` gives the store, which may be away; then the answers are 503."""
+def create_app(
+    open_store: Callable[[], Store], settings: ApiSettings, health_: Health, stopping: asyncio.Event | None = None
+) -> ASGIApp:
+    """The application.  `open_store` gives the store, which may be away; then the answers are 503.
+
+    Responses without an end of their own end when `stopping` is set.
+    """
     app = FastAPIOffline(
         title=openapi.TITLE,
         version=metadata.version("taskflow"),
         redirect_slashes=False,
         swagger_ui_parameters={"tryItOutEnabled": True},
     )
-    app.state.api = Api(open_store, settings, health_, Headroom(settings.memory_limit))
+    app.state.api = Api(
+        open_store,
+        settings,
+        health_,
+        Headroom(settings.memory_limit),
+        Patience(settings.stream_limit),
+        stopping or asyncio.Event(),
+    )
     routes = [route for module in MODULES for route in module.router.routes if isinstance(route, APIRoute)]
     # Our functions take a request and return a response, which is all that a plain route knows.  FastAPI's own, which
     # looks for parameters to fill in, would take a quarter of the time of a request.

@@ -51,12 +51,13 @@ async def create_batch(request: Request) -> Response:
     await api.headroom.check(store)
 
     fresh = _new_ids(store, jobs)
-    made = _build(jobs, fresh, keys)
+    denylist = api.settings.denylist_cmds
+    made = _build(jobs, fresh, keys, denylist)
     ids = await tie(store, fresh, keys)
     if ids != fresh:
         if known := await existing(store, ids):
             return show_jobs(known)
-        made = _build(jobs, ids, keys)
+        made = _build(jobs, ids, keys, denylist)
     try:
         records, created = await submit(store, made)
     except UnknownDependency as error:
@@ -111,7 +112,9 @@ def _new_ids(store: Store, jobs: Sequence[BatchJob]) -> list[str]:
     return [first, *(store.new_id([first]) for _ in jobs[1:])]
 
 
-def _build(jobs: Sequence[BatchJob], ids: Sequence[str], keys: Sequence[Keyed | None]) -> list[NewJob]:
+def _build(
+    jobs: Sequence[BatchJob], ids: Sequence[str], keys: Sequence[Keyed | None], denylist: Sequence[str]
+) -> list[NewJob]:
     by_key = {job.key: job_id for job, job_id in zip(jobs, ids, strict=True) if job.key is not None}
     return [
         new_job(
@@ -120,6 +123,7 @@ def _build(jobs: Sequence[BatchJob], ids: Sequence[str], keys: Sequence[Keyed | 
             job.dependencies + tuple(by_key[name] for name in job.depends_on),
             has_key=keys[i] is not None,
             within=("jobs", i),
+            denylist=denylist,
         )
         for i, job in enumerate(jobs)
     ]

@@ -61,12 +61,29 @@ def _not_both(first: str, second: str) -> dict[str, Any]:
     return {"not": {"required": [first, second], "properties": given}}
 
 
-class JobBody(Body):
-    """The fields that a new job and a changed one have in common."""
+class TimesBody(Body):
+    """When a job is to run, and until when it makes sense."""
 
     model_config = ConfigDict(
         json_schema_extra={"allOf": [_not_both("scheduled_at", "delay_s"), _not_both("expires_at", "ttl_s")]}
     )
+
+    scheduled_at: TimeMs | None = Field(None, description="Not to start before this time.")
+    delay_s: DelaySeconds | None = Field(None, description="The same, counted from now.")
+    expires_at: TimeMs | None = Field(None, description="EXPIRED unless it has started by then.")
+    ttl_s: Seconds | None = Field(None, description="The same, counted from now.")
+
+    @field_validator("delay_s", "ttl_s")
+    @classmethod
+    def _is_the_only_one(cls, seconds: float | None, info: ValidationInfo) -> float | None:
+        rival = {"delay_s": "scheduled_at", "ttl_s": "expires_at"}[info.field_name or ""]
+        if seconds is not None and info.data.get(rival) is not None:
+            raise ValueError(f"give {info.field_name} or {rival}, not both")
+        return seconds
+
+
+class JobBody(TimesBody):
+    """The fields that a new job and a changed one have in common."""
 
     payload: PayloadJson = Field(
         default=b"{}",
@@ -79,19 +96,7 @@ class JobBody(Body):
     task: Text | None = Field(None, description="The handler that runs it, for type `task`; unset is the job's name.")
     type: TypeName = Field("task", description="The executor; the payload holds the fields of any but `task`.")
     timeout_s: TimeoutSeconds | None = Field(None, description="How long one attempt may take.")
-    scheduled_at: TimeMs | None = Field(None, description="Not to start before this time.")
-    delay_s: DelaySeconds | None = Field(None, description="The same, counted from now.")
-    expires_at: TimeMs | None = Field(None, description="EXPIRED unless it has started by then.")
-    ttl_s: Seconds | None = Field(None, description="The same, counted from now.")
     owner: Text | None = Field(None, description="For whom it is.")
-
-    @field_validator("delay_s", "ttl_s")
-    @classmethod
-    def _is_the_only_one(cls, seconds: float | None, info: ValidationInfo) -> float | None:
-        rival = {"delay_s": "scheduled_at", "ttl_s": "expires_at"}[info.field_name or ""]
-        if seconds is not None and info.data.get(rival) is not None:
-            raise ValueError(f"give {info.field_name} or {rival}, not both")
-        return seconds
 
 
 class CreateJob(JobBody):

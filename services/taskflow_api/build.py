@@ -1,16 +1,21 @@
 """From a request's body to the job that the engine takes."""
 
+import json
+from collections.abc import Sequence
+
 from pydantic import ValidationError
 
 from taskflow_api.bodies import CreateJob, RetryPolicyBody
-from taskflow_api.errors import Invalid
+from taskflow_api.errors import Detail, Invalid
 from taskflow_api.faults import faults
 from taskflow_api.fields import ms
-from taskflow_domain import RetryPolicy, order_of_priority
+from taskflow_api.parse import join_path, printable
+from taskflow_domain import RetryPolicy, executor_faults, order_of_priority
 from taskflow_streams import NewJob
 
 DEFAULT_RETRY = RetryPolicy()
 EXECUTOR_MARK = "@"  # handlers that begin so are executors
+BUILT_IN = frozenset({"shell", "python"})  # executors whose fields are known here
 
 
 def handler_of(type_: str, task: str | None, name: str) -> str:
@@ -32,6 +37,21 @@ def filled_up(policy: RetryPolicy, given: RetryPolicyBody | None, within: tuple[
         raise Invalid.of(faults(error, (*within, "retry_policy"))) from None
 
 
+def check_payload(
+    type_: str, payload: bytes, denylist: Sequence[str], within: tuple[str | int, ...] = ()
+) -> float | None:
+    """Refuse a payload that a built-in executor could not run; else the time limit in it, if there is one."""
+    fields = json.loads(payload)
+    found = executor_faults(type_, fields, denylist)
+    if found:
+        place = join_path((*within, "payload"))
+        raise Invalid.of(
+            [Detail(f"{place}.{printable(field)}" if field else place, message) for field, message in found]
+        )
+    timeout_s: float | None = fields.get("timeout_s")
+    return timeout_s
+
+
 def new_job(
     body: CreateJob,
     job_id: str,
@@ -39,8 +59,13 @@ def new_job(
     *,
     has_key: bool,
     within: tuple[str | int, ...] = (),
+    denylist: Sequence[str] = (),
 ) -> NewJob:
     """The job to submit; `within` is where its body stands in that of the request."""
+    timeout_s = body.timeout_s
+    if body.type in BUILT_IN:
+        own_timeout_s = check_payload(body.type, body.payload, denylist, within)
+        timeout_s = own_timeout_s if timeout_s is None else timeout_s
     return NewJob(
         id=job_id,
         name=body.name,
@@ -52,7 +77,7 @@ def new_job(
         task=body.task,
         dependencies=dependencies,
         retry=filled_up(DEFAULT_RETRY, body.retry_policy, within),
-        timeout_ms=ms(body.timeout_s),
+        timeout_ms=ms(timeout_s),
         due_ms=body.scheduled_at,
         delay_ms=ms(body.delay_s),
         expires_ms=body.expires_at,

@@ -1,16 +1,17 @@
 """What an update wants, held against what there is; and the difference, as the engine takes it.  Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
 
 from taskflow_api.bodies import IGNORED, IMMUTABLE, UpdateJob
-from taskflow_api.build import filled_up, handler_of
+from taskflow_api.build import BUILT_IN, check_payload, filled_up, handler_of
 from taskflow_api.errors import Detail, Invalid
 from taskflow_api.faults import faults
 from taskflow_api.fields import ms
+from taskflow_api.present import job_fields
 from taskflow_domain import RetryPolicy, canonical_id, ms_of_iso, order_of_priority, priority_of_order
 from taskflow_streams import Change, JobRecord, pack_retry, pack_spec
 
@@ -47,13 +48,17 @@ def present_state(job: JobRecord) -> Wanted:
     )  # fmt: skip
 
 
-def wanted_state(job: JobRecord, body: Mapping[str, Any], now_ms: int) -> Wanted:
+def wanted_state(job: JobRecord, body: Mapping[str, Any], now_ms: int, denylist: Sequence[str] = ()) -> Wanted:
     """The job as it is to be, or `Invalid` with everything that is wrong with the request."""
     found = [
         Detail(name, "cannot be changed") for name in IMMUTABLE if name in body and not _is_same(job, name, body[name])
     ]
     # What stays may be what this door would not accept as new, such as another door's queue name.
-    stays = {"queue": job.queue, "dependencies": list(job.spec.dependencies)}
+    stays = {
+        "queue": job.queue,
+        "dependencies": list(job.spec.dependencies),
+        "retry_policy": job_fields(job)["retry_policy"],
+    }
     given = {
         name: value
         for name, value in body.items()
@@ -65,7 +70,12 @@ def wanted_state(job: JobRecord, body: Mapping[str, Any], now_ms: int) -> Wanted
         raise Invalid.of(found + faults(error)) from None
     if found:
         raise Invalid.of(found)
-    return _merged(job, update, now_ms)
+    wanted = _merged(job, update, now_ms)
+    if wanted.type in BUILT_IN and (wanted.type, wanted.payload) != (job.spec.type, job.spec.payload):
+        own_timeout_s = check_payload(wanted.type, wanted.payload, denylist)
+        if own_timeout_s is not None and "timeout_s" not in update.model_fields_set:
+            return replace(wanted, timeout_ms=ms(own_timeout_s))
+    return wanted
 
 
 def difference(job: JobRecord, wanted: Wanted) -> Change | None:

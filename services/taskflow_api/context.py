@@ -1,7 +1,9 @@
 """What the routes work with, and how they find it."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +28,8 @@ class Api:
     settings: ApiSettings
     health: Health
     headroom: "Headroom"
+    patience: "Patience"
+    stopping: asyncio.Event
 
     @property
     def store(self) -> Store:
@@ -53,6 +57,33 @@ class Headroom:
             raise Busy("The server's memory is nearly used up; try again later.", FULL_RETRY_AFTER_S)
 
 
+class Patience:
+    """Room for requests that wait.  Each holds a connection to the broker, so their number is limited."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.waiting = 0
+
+    def enter(self) -> None:
+        """Begin to wait here, until `leave`; `Busy` if too many others do."""
+        if self.waiting >= self._limit:
+            raise Busy(f"{self._limit:,} clients wait here already; try again later.", FULL_RETRY_AFTER_S)
+        self.waiting += 1
+
+    def leave(self) -> None:
+        """Wait no more."""
+        self.waiting -= 1
+
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """Wait here, within a block."""
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
+
+
 def api_of(request: Request) -> Api:
     """The api that a request was sent to."""
     api: Api = request.app.state.api
@@ -60,8 +91,13 @@ def api_of(request: Request) -> Api:
 
 
 def job_id_of(request: Request) -> str:
-    """The job a request's path names.  What is no id names no job."""
+    """The job a request's path names, for requests without a query.  What is no id names no job."""
     read_query(request, {})
+    return path_job_id(request)
+
+
+def path_job_id(request: Request) -> str:
+    """The job a request's path names."""
     raw: str = request.path_params["job_id"]
     job_id = canonical_id(raw)
     if job_id is None:

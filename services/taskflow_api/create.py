@@ -17,7 +17,7 @@ from taskflow_api.parse import read_object
 from taskflow_api.paths import PREFIX
 from taskflow_api.present import show_job
 from taskflow_api.query import read_query
-from taskflow_api.submit import KEY_HEADER, Keyed, existing, fingerprint, header_key, submit, tie, untie
+from taskflow_api.submit import Keyed, existing, fingerprint, given_key, submit, tie, untie
 from taskflow_streams import UnknownDependency
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
@@ -42,11 +42,17 @@ async def create_job(request: Request) -> Response:
     read_query(request, {})
     raw = await read_object(request, api.settings.body_limit_bytes)
     body = validate(CreateJob, raw)
-    key = _key(request, body.idempotency_key)
+    key = given_key(request, body.idempotency_key)
     store = api.store
     await api.headroom.check(store)
 
-    job = new_job(body, store.new_id(body.dependencies), body.dependencies, has_key=key is not None)
+    job = new_job(
+        body,
+        store.new_id(body.dependencies),
+        body.dependencies,
+        has_key=key is not None,
+        denylist=api.settings.denylist_cmds,
+    )
     keyed = Keyed(key, fingerprint(raw), "idempotency_key") if key is not None else None
     [job_id] = await tie(store, [job.id], [keyed])
     if job_id != job.id:
@@ -60,10 +66,3 @@ async def create_job(request: Request) -> Response:
         place = body.dependencies.index(error.dependency)
         raise Invalid.field(f"dependencies[{place}]", f"there is no job {error.dependency}") from None
     return show_job(record, 201 if created else 200)
-
-
-def _key(request: Request, field: str | None) -> str | None:
-    header = header_key(request)
-    if header is not None and field is not None and header != field:
-        raise Invalid.field("idempotency_key", f"differs from the header {KEY_HEADER}")
-    return header or field

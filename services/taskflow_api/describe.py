@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from taskflow_api import examples, shapes
+from taskflow_api import examples, s2_shapes, shapes
 from taskflow_api.fields import KEY_PATTERN
 
 Responses = dict[int | str, dict[str, Any]]
@@ -54,7 +54,7 @@ def answers(
         responses[status] = {"description": description} | ({"model": model} if model is not None else {})
         if headers:
             responses[status]["headers"] = dict(headers)
-        if status == HTTPStatus.CREATED and model is shapes.Job:
+        if status == HTTPStatus.CREATED and model in (shapes.Job, s2_shapes.JobRef):
             responses[status]["headers"] = _LOCATION
     for status in sorted({*errors, 401}):
         responses[status] = {

@@ -78,6 +78,38 @@ WORKER: Final[dict[str, Any]] = {
     "status": "online",
 }
 
+LOG_ITEM: Final[dict[str, Any]] = {
+    "id": "1767323046120-0",
+    "stream": "stdout",
+    "at": "2026-01-02T03:04:06.120Z",
+    "attempt": 1,
+    "text": "hello\n",
+}
+
+SUBMITTED_JOB: Final[dict[str, Any]] = {
+    "id": ID,
+    "queue": "general",
+    "type": "shell",
+    "payload": {"cmd": "echo hello", "timeout_s": 60},
+    "schedule_cron": None,
+    "priority": 0,
+    "retries_max": 3,
+    "retries_attempted": 0,
+    "status": "succeeded",
+    "created_at": "2026-01-02T03:04:05.678Z",
+    "scheduled_at": None,
+    "started_at": "2026-01-02T03:04:06.001Z",
+    "finished_at": "2026-01-02T03:04:06.130Z",
+    "result": {"exit_code": 0, "output": None},
+    "error": None,
+    "owner": None,
+    "progress": None,
+    "stdout": "hello\n",
+    "stderr": "",
+    "lease": None,
+    "logs": {"items": [LOG_ITEM], "next": None},
+}
+
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "CreateJob": {
         "least": {"name": "taskflow.noop", "queue": "default"},
@@ -102,6 +134,10 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
                 {"name": "taskflow.noop", "queue": "default", "depends_on": ["b", "c"]},
             ]
         }
+    },
+    "SubmitJob": {
+        "shell": {"type": "shell", "cmd": "echo hello", "env": {"LANG": "C.UTF-8"}, "timeout_s": 60},
+        "python": {"type": "python", "callable": "math:hypot", "args": [3, 4], "retries_max": 0, "priority": -5},
     },
     "UpdateQueue": {
         "pause": {"paused": True, "reason": "the disk is full"},

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from taskflow_api.errors import Internal, Unauthorized
 from taskflow_runtime.logs import get_log
 
+PATIENT: Final = "taskflow.patient"  # in the scope of a request that is meant to wait
 OPEN_PATHS: Final = frozenset({"/healthz", "/readyz"})  # for those who watch over the process; they tell no secrets
 
 
@@ -58,7 +59,7 @@ class Front:
             if not status:
                 await Internal().response()(scope, receive, send)
         took_s = time.monotonic() - started
-        if took_s > self._slow_s:
+        if took_s > self._slow_s and PATIENT not in scope:
             get_log().warning(
                 "request.slow", method=scope["method"], path=scope["path"], status=status, took_s=round(took_s, 3)
             )

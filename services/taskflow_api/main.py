@@ -9,7 +9,7 @@ from taskflow_runtime import Service, run
 
 async def main(service: Service[ApiSettings]) -> None:
     """Answer until the service stops."""
-    await service.serve(create_app(lambda: service.store, service.settings, service.health))
+    await service.serve(create_app(lambda: service.store, service.settings, service.health, service.stopping))
 
 
 def start(**overrides: Any) -> None:

@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
-from taskflow_api import bodies
+from taskflow_api import bodies, s2_bodies
 from taskflow_api.front import OPEN_PATHS
 
 TITLE: Final = "TaskFlow"
@@ -24,11 +24,12 @@ Jobs with dependencies, priorities and retries.
 """
 TAGS: Final = [
     {"name": "jobs", "description": "Create, read, change, delete and search jobs."},
+    {"name": "submissions", "description": "Shell commands and Python functions: submit, follow, list, cancel."},
     {"name": "queues", "description": "Where jobs wait, and how many of them may run."},
     {"name": "workers", "description": "Who runs them."},
     {"name": "health", "description": "For those who watch over the process."},
 ]
-BODIES: Final = (bodies.CreateJob, bodies.UpdateJob, bodies.Batch, bodies.UpdateQueue)
+BODIES: Final = (bodies.CreateJob, bodies.UpdateJob, bodies.Batch, bodies.UpdateQueue, s2_bodies.SubmitJob)
 
 
 def document(app: FastAPI, routes: Sequence[BaseRoute], *, asks_token: bool) -> Callable[[], dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Read a request's query string: known parameters, each once, each of its type."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -13,6 +13,7 @@ from taskflow_api.parse import printable
 Reader = Callable[[str], Any]
 
 _INTEGER: Final = re.compile(r"-?[0-9]+")
+_NUMBER: Final = re.compile(r"-?[0-9]{1,30}(?:\.[0-9]{1,60})?(?:[eE][+-]?[0-9]{1,3})?")
 _LONG_DIGITS: Final = 30  # an integer longer than this is as good as infinite, and slow to read
 
 
@@ -52,6 +53,28 @@ def integer(least: int | None = None, most: int | None = None) -> Reader:
         if (least is not None and number < least) or (most is not None and number > most):
             raise ValueError(f"must be {least} to {most}" if most is not None else f"must be {least} or more")
         return number
+
+    return read
+
+
+def seconds(least: float, most: float) -> Reader:
+    """Reads a number of seconds within bounds."""
+
+    def read(text: str) -> float:
+        if not _NUMBER.fullmatch(text) or not least <= (number := float(text)) <= most:
+            raise ValueError(f"must be a number from {least:g} to {most:g}")
+        return number
+
+    return read
+
+
+def one_of(words: Sequence[str]) -> Reader:
+    """Reads one of these words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f"must be one of {', '.join(words)}")
+        return text
 
     return read
 

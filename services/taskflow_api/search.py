@@ -75,7 +75,7 @@ _PARAMETERS: Final = [
         "offset", _INTEGER | {"minimum": 0}, "Jobs to skip.  A cursor is faster, and exact while jobs come and go."
     ),
 ]
-_LAG: Final = {
+LAG: Final = {
     LAG_HEADER: {
         "description": "Only there when the newest changes of that many milliseconds may be missing.",
         "schema": {"type": "integer", "minimum": 1},
@@ -87,7 +87,7 @@ _LAG: Final = {
 @router.get(
     "/jobs",
     summary="Search jobs",
-    responses=answers({200: (shapes.JobPage, "One page.")}, 400, 503, headers=_LAG),
+    responses=answers({200: (shapes.JobPage, "One page.")}, 400, 503, headers=LAG),
     openapi_extra=takes(query=_PARAMETERS),
 )
 async def search_jobs(request: Request) -> Response:

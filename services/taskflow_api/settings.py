@@ -18,6 +18,12 @@ class ApiSettings(DoorSettings):
     search_wait_s: float = Field(
         0.25, ge=0, le=10, description="How long a search waits for the indexes to show what had happened by then."
     )
+    retry_max_default: int = Field(
+        3, ge=0, le=1000, description="Retries of a job sent to POST /jobs that does not say how many it may have."
+    )
+    stream_limit: int = Field(
+        500, ge=1, le=1000, description="Clients that may follow logs or wait for jobs at once; more are put off."
+    )
     slow_request_s: float = Field(1.0, gt=0, description="Requests that take longer are logged.")
 
     @property

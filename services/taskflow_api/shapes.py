@@ -23,7 +23,7 @@ class Shape(BaseModel):
 class RetryPolicy(Shape):
     """How often a job may run, and how long it rests in between."""
 
-    max_attempts: int = Field(ge=1, le=10)
+    max_attempts: int = Field(ge=1, le=1001, description="More than 10 only by `retries_max` of POST /jobs.")
     backoff_strategy: BackoffStrategy
     base_delay_seconds: int = Field(ge=1, le=300)
     max_delay_seconds: int = Field(ge=1, le=3600)

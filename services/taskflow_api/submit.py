@@ -43,6 +43,14 @@ def header_key(request: Request) -> str | None:
     return key
 
 
+def given_key(request: Request, field: str | None) -> str | None:
+    """The key in the header or the body; both may be given if they are the same."""
+    header = header_key(request)
+    if header is not None and field is not None and header != field:
+        raise Invalid.field("idempotency_key", f"differs from the header {KEY_HEADER}")
+    return header or field
+
+
 def fingerprint(body: dict[str, Any]) -> str:
     """The same for bodies that are the same JSON; the key itself does not count."""
     content = {name: value for name, value in body.items() if name != "idempotency_key"}

@@ -46,15 +46,15 @@ async def update_job(request: Request) -> Response:
     body = await read_object(request, api.settings.body_limit_bytes)
     for _ in range(TRIES):
         record = await find_job(store, job_id)
-        if await _apply(store, record, body):
+        if await _apply(store, record, body, api.settings.denylist_cmds):
             return show_job(await find_job(store, job_id))
     raise Conflict(f"Job {job_id} is being changed by others; try again.")
 
 
-async def _apply(store: Store, job: JobRecord, body: dict[str, Any]) -> bool:
+async def _apply(store: Store, job: JobRecord, body: dict[str, Any], denylist: Sequence[str]) -> bool:
     """Apply the change; False if the job, or what it depends on, changed meanwhile."""
     relative = not body.keys().isdisjoint({"delay_s", "ttl_s"})
-    wanted = wanted_state(job, body, await store.now_ms() if relative else 0)
+    wanted = wanted_state(job, body, await store.now_ms() if relative else 0, denylist)
     graph_version = await _refuse_cycle(store, job, wanted) if moves(job, wanted) else 0
     if job.status in TERMINAL:
         raise _ended(job)

@@ -142,7 +142,7 @@ BOUNDARIES: list[tuple[str, Any, bool]] = [
     ("task", "t" * 255, True),
     ("task", "t" * 256, False),
     ("task", "", False),
-    ("type", "shell", True),
+    ("type", "http", True),
     ("type", "Shell", False),
     ("owner", "o" * 255, True),
     ("owner", "", False),
@@ -301,12 +301,12 @@ async def test_fifty_dependencies_are_accepted_and_one_more_is_not(door: Door) -
     [
         ({"name": "work"}, "work"),
         ({"name": "work", "task": "other"}, "other"),
-        ({"name": "work", "type": "shell"}, "@shell"),
+        ({"name": "work", "type": "shell", "payload": {"cmd": "true"}}, "@shell"),
         ({"name": "@shell"}, "task:@shell"),
         ({"name": "work", "task": "@shell"}, "task:@shell"),
     ],
 )
-async def test_a_job_is_for_the_handler_that_it_names(door: Door, fields: dict[str, str], handler: str) -> None:
+async def test_a_job_is_for_the_handler_that_it_names(door: Door, fields: dict[str, Any], handler: str) -> None:
     """Its task, else its name, else its executor; and no task passes for an executor."""
     job = await door.create(**fields)
 

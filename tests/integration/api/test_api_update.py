@@ -25,7 +25,7 @@ CHANGES: list[dict[str, Any]] = [
     {"priority": 10},
     {"task": "other"},
     {"task": None},
-    {"type": "shell"},
+    {"type": "http"},
     {"owner": "somebody"},
     {"owner": None},
     {"timeout_s": 0.5},
@@ -135,7 +135,7 @@ async def test_null_is_the_default_of_a_new_job(door: Door) -> None:
     """For everything that has one."""
     plain = await door.create()
     job = await door.create(
-        priority=9, dependencies=[await a_job(door.store)], retry_policy={"max_attempts": 9}, type="shell", owner="me"
+        priority=9, dependencies=[await a_job(door.store)], retry_policy={"max_attempts": 9}, type="http", owner="me"
     )
     changed = await door.change(
         job["id"], **dict.fromkeys(["priority", "dependencies", "retry_policy", "type", "owner"])
