@@ -34,8 +34,8 @@ def read_submission(raw: Mapping[str, Any], denylist: Sequence[str]) -> tuple[Su
     except ValidationError as error:
         found = {detail.field: detail.message for detail in faults(error)}
     fields = executor_fields(model, raw)
-    if type_ in BUILT_IN:
-        found |= {printable(field): message for field, message in executor_faults(str(type_), fields, denylist)}
+    if isinstance(type_, str) and type_ in BUILT_IN:
+        found |= {printable(field): message for field, message in executor_faults(type_, fields, denylist)}
     if body is None or found:
         raise Invalid.of([Detail(field, message) for field, message in found.items()])
     return body, str(type_), fields
