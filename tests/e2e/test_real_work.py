@@ -34,18 +34,25 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         del os.environ["PYTHONPATH"]
 
 
+def submit(stack: Stack, body: dict[str, Any]) -> str:
+    """A job; its id."""
+    response = stack.http.post("/jobs", json={"name": "x", "queue": "default", **body})
+    assert response.status_code == 201, response.text
+    return str(response.json()["id"])
+
+
 def shell(stack: Stack, cmd: str, **fields: Any) -> str:
     """A shell job; its id."""
     env = fields.pop("env", {})
-    made = {"type": "shell", "task": None, "payload": {"cmd": cmd, "env": env}, "retry_policy": ONCE, **fields}
-    return str(stack.create("sh", **made)["id"])
+    made = {"type": "shell", "payload": {"cmd": cmd, "env": env}, "retry_policy": ONCE, **fields}
+    return submit(stack, made)
 
 
 def python(stack: Stack, function: str, *args: object, **fields: Any) -> str:
     """A Python job; its id."""
     payload = {"callable": f"tests.support.workload:{function}", "args": list(args)}
-    made = {"type": "python", "task": None, "payload": payload, "retry_policy": ONCE, **fields}
-    return str(stack.create("py", **made)["id"])
+    made = {"type": "python", "payload": payload, "retry_policy": ONCE, **fields}
+    return submit(stack, made)
 
 
 def output(stack: Stack, job_id: str, stream: str = "stdout") -> str:
@@ -168,8 +175,8 @@ def test_a_computing_job_keeps_its_lease(stack: Stack) -> None:
 
 def test_an_executor_of_others_is_found(stack: Stack) -> None:
     """Installed beside TaskFlow, its type of job runs."""
-    good = str(stack.create("x", type="shout", task=None, payload={"text": "hello"})["id"])
-    bad = str(stack.create("x", type="shout", task=None, payload={})["id"])
+    good = submit(stack, {"type": "shout", "payload": {"text": "hello"}})
+    bad = submit(stack, {"type": "shout", "payload": {}})
 
     assert stack.ended(good)["result"] == "HELLO"
     assert output(stack, good) == "HELLO!\n"
@@ -199,6 +206,8 @@ def test_a_restart_of_the_server_costs_no_running_job_an_attempt(stack: Stack) -
 
     [valkey] = [p for p in psutil.Process(stack.process.pid).children(recursive=True) if "valkey" in p.name()]
     valkey.kill()
+    eventually(lambda: not valkey.is_running() or valkey.status() == psutil.STATUS_ZOMBIE, "end of the server")
+    eventually(lambda: stack.http.get("/queues").status_code == 200, "server that is back")
 
     for job in [stack.ended(job_id) for job_id in ids]:
         assert (job["status"], job["attempt_count"]) == ("COMPLETED", 1)

@@ -1,0 +1,1 @@
+"""The executors that come with TaskFlow, each in processes of the nursery."""

@@ -1,0 +1,75 @@
+"""Jobs of type `python`: a function, imported and called in a process of its own, forked from the warm nursery."""
+
+import asyncio
+import json
+import os
+import sys
+from functools import partial
+from typing import Any
+
+from taskflow.executor import Failed, Kit, Outcome, Report, Succeeded, Work
+from taskflow_domain import executor_faults
+from taskflow_streams import Failure
+from taskflow_worker.runners import ends
+from taskflow_worker.runners.surroundings import environment, job_fields, limits, mark
+from taskflow_worker.processes import Nursery, NurseryGone, Order
+
+
+class Python:
+    """`{"callable": "pkg.module:function", "args"?, "kwargs"?, "timeout_s"?}`; the result is what it returns."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._nursery: Nursery = kit.services["nursery"]
+
+    async def run(self, work: Work, report: Report) -> Outcome:
+        """One attempt."""
+        fields = json.loads(work.payload)
+        if faults := executor_faults("python", fields):
+            return Failed(Failure("Refused", "; ".join(f"{field}: {why}" for field, why in faults)), fatal=True)
+        order = Order(
+            "call", environment(self._kit, work, {}), job=job_fields(work), path=python_path(), mark=mark(work),
+            limits=limits(self._kit),
+        )  # fmt: skip
+        told = Told(report)
+        try:
+            out, err = partial(report.write, "stdout"), partial(report.write, "stderr")
+            child = await self._nursery.spawn(order, out, err, told)
+            try:
+                status = await child.wait()
+            except asyncio.CancelledError:
+                await child.kill(report.grace_s)
+                raise
+        except NurseryGone as error:
+            return Failed(Failure("NotStarted", str(error)))
+        return told.outcome or ends.ended_early(status)
+
+    async def close(self) -> None:
+        """The nursery is not ours."""
+
+
+class Told:
+    """What a child says on its line: progress, and in the end an outcome."""
+
+    def __init__(self, report: Report) -> None:
+        self.outcome: Outcome | None = None
+        self._report = report
+
+    def __call__(self, word: dict[str, Any]) -> None:
+        if "progress" in word:
+            self._report.progress(*word["progress"])
+        elif "error" in word:
+            self.outcome = ends.from_word(word["error"])
+        else:
+            self.outcome = Succeeded(word["value"])
+
+
+def python_path() -> tuple[str, ...]:
+    """Where the worker looks for modules; also in its working directory, after everywhere else."""
+    here = os.getcwd()
+    return tuple(sys.path) if here in sys.path else (*sys.path, here)
+
+
+def make(kit: Kit) -> Python:
+    """What the entry point names."""
+    return Python(kit)

@@ -1,0 +1,109 @@
+"""Jobs of type `shell`: a text for /bin/sh in a session of its own."""
+
+import asyncio
+import json
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from taskflow.executor import Failed, Kit, Outcome, Report, Succeeded, Work
+from taskflow_domain import executor_faults, secret_values
+from taskflow_streams import Failure
+from taskflow_worker.runners import ends
+from taskflow_worker.runners.surroundings import environment, limits, mark
+from taskflow_worker.processes import Nursery, NurseryGone, Order
+
+OUTPUT_BYTES = 1 << 20  # of the JSON that a job may leave as its output
+
+
+class BadOutput(ValueError):
+    """What a job left in $TASKFLOW_OUTPUT is not its output."""
+
+
+class Shell:
+    """`{"cmd", "env"?, "cwd"?, "timeout_s"?}`; the result is `{"exit_code", "output"}`."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+        self._nursery: Nursery = kit.services["nursery"]
+
+    async def run(self, work: Work, report: Report) -> Outcome:
+        """One attempt."""
+        fields = json.loads(work.payload)
+        if faults := executor_faults("shell", fields, self._kit.denylist):
+            return Failed(Failure("Refused", "; ".join(f"{field}: {why}" for field, why in faults)), fatal=True)
+        for secret in secret_values(fields.get("env") or {}, self._kit.secret_names):
+            report.redact(secret)
+        folder = Path(tempfile.mkdtemp(prefix="taskflow-"))
+        try:
+            return await self._attempt(work, fields, folder / "output", report)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    async def close(self) -> None:
+        """The nursery is not ours."""
+
+    async def _attempt(self, work: Work, fields: dict[str, Any], output: Path, report: Report) -> Outcome:
+        env = environment(self._kit, work, fields.get("env") or {}) | {"TASKFLOW_OUTPUT": str(output)}
+        argv = ("/bin/sh", "-c", fields["cmd"])
+        order = Order("exec", env, argv, cwd=fields.get("cwd"), mark=mark(work), limits=limits(self._kit))
+        words: list[dict[str, Any]] = []
+        out, err = partial(report.write, "stdout"), partial(report.write, "stderr")
+        try:
+            child = await self._nursery.spawn(order, out, err, words.append)
+            try:
+                status = await child.wait()
+            except asyncio.CancelledError:
+                await child.kill(report.grace_s)
+                raise
+        except NurseryGone as error:
+            return Failed(Failure("NotStarted", str(error)))
+        if words:
+            return ends.from_word(words[0]["error"])
+        return _result(status, output)
+
+
+def _result(status: int, output: Path) -> Outcome:
+    try:
+        left = _read(output)
+    except BadOutput as error:
+        value = json.dumps({"exit_code": max(status, 0), "output": None}).encode()
+        return Failed(Failure("BadOutput", str(error)), value=value)
+    if status < 0:
+        failed = ends.by_signal(-status)
+        return Failed(failed.failure, value=b'{"exit_code":%d,"output":%s}' % (128 - status, left))
+    value = b'{"exit_code":%d,"output":%s}' % (status, left)
+    if status:
+        return Failed(Failure("ExitCode", f"it exited with {status}"), value=value)
+    return Succeeded(value)
+
+
+def _read(output: Path) -> bytes:
+    """The JSON that the job has left, compact; null without a file."""
+    try:
+        with output.open("rb") as file:
+            text = file.read(OUTPUT_BYTES + 1)
+    except FileNotFoundError:
+        return b"null"
+    except OSError as error:
+        raise BadOutput(f"$TASKFLOW_OUTPUT cannot be read: {error.strerror}") from None
+    if len(text) > OUTPUT_BYTES:
+        raise BadOutput(f"$TASKFLOW_OUTPUT holds more than {OUTPUT_BYTES:,} bytes")
+    if not text.strip():
+        return b"null"
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    except (ValueError, RecursionError) as error:
+        raise BadOutput(f"$TASKFLOW_OUTPUT is not JSON: {error}") from None
+
+
+def _refuse(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
+
+
+def make(kit: Kit) -> Shell:
+    """What the entry point names."""
+    return Shell(kit)
