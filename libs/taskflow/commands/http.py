@@ -29,16 +29,14 @@ class Api:
 
     def __init__(self, url: str | None = None, token: str | None = None) -> None:
         self.url, self._token = find_api(url, token)
-        headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        try:
-            self._client = httpx.Client(
-                base_url=_checked(self.url),
-                headers=headers,
-                timeout=TIMEOUT_S,
-                trust_env=not _is_local(self.url),  # no proxy leads to this machine
-            )
-        except (ValueError, UnicodeError):
-            raise CommandFailed("The token has characters that no token can have; give another with --token.") from None
+        if self._token and not (self._token.isascii() and self._token.isprintable()):
+            raise CommandFailed("The token has characters that no token can have; give another with --token.")
+        self._client = httpx.Client(
+            base_url=_checked(self.url),
+            headers={"Authorization": f"Bearer {self._token}"} if self._token else {},
+            timeout=TIMEOUT_S,
+            trust_env=not _is_local(self.url),  # no proxy leads to this machine
+        )
 
     def __enter__(self) -> Self:
         return self
