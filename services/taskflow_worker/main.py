@@ -8,10 +8,10 @@ from taskflow.executor import Kit, Limits
 from taskflow_runtime import Service, run
 from taskflow_streams import Store
 from taskflow_worker.capture import capture
-from taskflow_worker.runners.pool import TaskPool
 from taskflow_worker.modules import load_tasks
-from taskflow_worker.processes import Nursery
 from taskflow_worker.output import Discretion
+from taskflow_worker.processes import Nursery
+from taskflow_worker.runners.pool import TaskPool
 from taskflow_worker.settings import WorkerSettings
 from taskflow_worker.toolbox import load_executors
 from taskflow_worker.worker import Worker

@@ -68,7 +68,7 @@ def running(stack: Stack, job_id: str) -> None:
 
 def pid_in(path: Path) -> int:
     """The pid that a job has written."""
-    return int(eventually(lambda: path.exists() and path.read_text().strip(), f"pid in {path}"))
+    return int(eventually(lambda: path.read_text().strip() if path.exists() else None, f"pid in {path}"))
 
 
 def gone(pid: int) -> bool:

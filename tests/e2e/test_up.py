@@ -106,7 +106,8 @@ def test_every_process_is_named_and_ready(up: Up) -> None:
     """`ps` tells who is who, and each answers for its own health."""
     titles = {title(process) for process in up.family()}
 
-    assert titles == {"taskflow up", "taskflow valkey", *(f"taskflow {name}" for name in SERVICES)}
+    others = {"taskflow up", "taskflow valkey", "taskflow nursery"}
+    assert titles == {*others, *(f"taskflow {name}" for name in SERVICES)}
     urls = up.ready().health_urls
     assert set(urls) == set(SERVICES)
     assert all(get(f"{url}/readyz") == 200 for url in urls.values())

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Any, TextIO
 
 from taskflow.calling import encode_result
 from taskflow.context import Context, enter
@@ -36,14 +36,16 @@ def run(order: Mapping[str, Any]) -> int:
     os.environ.update(order["env"])
     sys.path[:] = order["path"]
     sys.argv[:] = ["taskflow"]
-    sys.stdout, sys.stderr = (  # the old ones remember what the descriptors were
-        open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False) for fd in (1, 2)
-    )
+    sys.stdout, sys.stderr = _stream(1), _stream(2)  # the old ones remember what the descriptors were
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     if order["kind"] == "serve":
         return _serve(order["modules"])
     _say(_outcome(order["job"], lambda: _call(order["job"])))
     return 0
+
+
+def _stream(fd: int) -> TextIO:
+    return open(fd, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)
 
 
 def _serve(modules: list[str]) -> int:

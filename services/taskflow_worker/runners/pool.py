@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from taskflow.executor import Failed, Outcome, Report, Work
 from taskflow_streams import Failure
+from taskflow_worker.processes import Child, Nursery, NurseryGone, Order
+from taskflow_worker.processes.messages import frame
 from taskflow_worker.runners import ends
 from taskflow_worker.runners.python import Told, python_path
 from taskflow_worker.runners.surroundings import job_fields
-from taskflow_worker.processes import Child, Nursery, NurseryGone, Order
-from taskflow_worker.processes.messages import frame
 
 TASKS_EACH = 1000  # then a process is replaced: what leaks does not leak for ever
 

@@ -10,9 +10,9 @@ from typing import Any
 from taskflow.executor import Failed, Kit, Outcome, Report, Succeeded, Work
 from taskflow_domain import executor_faults
 from taskflow_streams import Failure
+from taskflow_worker.processes import Nursery, NurseryGone, Order
 from taskflow_worker.runners import ends
 from taskflow_worker.runners.surroundings import environment, job_fields, limits, mark
-from taskflow_worker.processes import Nursery, NurseryGone, Order
 
 
 class Python:

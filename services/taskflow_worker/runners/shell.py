@@ -11,9 +11,9 @@ from typing import Any
 from taskflow.executor import Failed, Kit, Outcome, Report, Succeeded, Work
 from taskflow_domain import executor_faults, secret_values
 from taskflow_streams import Failure
+from taskflow_worker.processes import Nursery, NurseryGone, Order
 from taskflow_worker.runners import ends
 from taskflow_worker.runners.surroundings import environment, limits, mark
-from taskflow_worker.processes import Nursery, NurseryGone, Order
 
 OUTPUT_BYTES = 1 << 20  # of the JSON that a job may leave as its output
 
