@@ -249,7 +249,7 @@ async def test_a_few_of_many_are_found(door: Door) -> None:
         await a_job(door.store, queue="a", owner="you")
     await door.project()
 
-    page = await listed(door, queue="a", owner="me", page_size=1)
+    pages = [await listed(door, queue="a", owner="me", page_size=1, page=number) for number in (1, 2)]
 
-    assert page["total"] == 2
-    assert [job["id"] for job in page["items"]] == old[1:]
+    assert {page["total"] for page in pages} == {2}
+    assert {job["id"] for page in pages for job in page["items"]} == set(old)
