@@ -94,8 +94,8 @@ class Registry:
 
         Its name is the function's own unless one is given; a job runs it by that name.  A coroutine function runs on
         the worker's event loop, and must not block it; any other in a process of a warm pool, or in a thread of the
-        worker with isolation="thread" (or where a process could not import it).  `queue`, `retry_policy` and `timeout_s`
-        are what `Client.enqueue` uses when it is not told otherwise; `timeout_s` also limits jobs that
+        worker with isolation="thread" (or where a process could not import it).  `queue`, `retry_policy` and
+        `timeout_s` are what `Client.enqueue` uses when it is not told otherwise; `timeout_s` also limits jobs that
         were submitted without a limit.
         """
 

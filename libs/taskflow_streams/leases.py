@@ -73,13 +73,7 @@ class Leases:
         return read_leases(await self._scripts.run("lease", pool.ask(worker, want)))
 
     async def report(
-        self,
-        worker: str,
-        endings: Sequence[Ending],
-        pool: Pool | None = None,
-        want: int = 0,
-        *,
-        log_bytes: int = LOG_BYTES,
+        self, worker: str, endings: Sequence[Ending], pool: Pool | None = None, want: int = 0
     ) -> tuple[list[Reported], list[Lease]]:
         """Tell how attempts ended and take the next jobs in the same call.
 
@@ -87,7 +81,7 @@ class Leases:
         """
         args: dict[str, Any] = {"worker": worker, "endings": [ending.pack() for ending in endings]}
         if any(ending.logs for ending in endings):
-            args["log_bytes"] = log_bytes
+            args["log_bytes"] = LOG_BYTES
         if pool is not None and want > 0:
             args["ask"] = pool.ask(worker, want)
         words, leases = await self._scripts.run("report", args)
@@ -143,7 +137,7 @@ class Leases:
         return (await self.log_many(worker, [(token, chunks)], max_bytes))[0]
 
     async def log_many(self, worker: str, rows: Sequence[tuple[Token, Sequence[Chunk]]], max_bytes: int) -> list[str]:
-        """The same for many attempts; `max_bytes` of each stream of an attempt are kept.  With offsets safe to repeat."""
+        """The same for many attempts; `max_bytes` of each stream of each are kept.  With offsets safe to repeat."""
         packed = [[*token, [list(chunk) for chunk in chunks]] for token, chunks in rows]
         words = await self._scripts.run("log", {"worker": worker, "rows": packed, "max_bytes": max_bytes})
         return [word.decode() for word in words]

@@ -256,7 +256,7 @@ def read_leases(rows: list[list[Any]]) -> list[Lease]:
     ]
 
 
-# Output: stream and data; the third says how many bytes of that stream of the attempt came before, so that it is not doubled.
+# Output: stream and data; the third is how many bytes of that stream of the attempt came before: it is not doubled.
 Chunk = tuple[str, bytes] | tuple[str, bytes, int]
 
 
