@@ -6,6 +6,7 @@ import os
 import resource
 import signal
 import sys
+import traceback
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
@@ -53,6 +54,8 @@ def _be_born(order: Mapping[str, Any], fds: list[int], parent: int) -> NoReturn:
             status = guest.run(order)
     except OSError as error:
         os.write(LINE_FD, frame({"error": ["NotStarted", str(error), None, False]}))
+    except BaseException:
+        traceback.print_exc()  # a module with tasks that cannot be imported; the job's output shows it
     finally:
         os._exit(status)
 
