@@ -143,7 +143,10 @@ class Holding:
     def _ended(self, attempt: Attempt, outcome: Outcome | None) -> None:
         """Output that is on its way must arrive first: after the ending it would be refused."""
         self._talking.pop(attempt.token, None)
-        attempt.output.when_shipped(partial(self._settle, attempt, outcome))
+        if attempt.output.shipping:
+            attempt.output.when_shipped(partial(self._settle, attempt, outcome))
+        else:
+            self._settle(attempt, outcome)
 
     def _settle(self, attempt: Attempt, outcome: Outcome | None) -> None:
         ending = ending_of(attempt.token, outcome, attempt.stopped)

@@ -25,13 +25,14 @@ class Discretion:
 
 
 OPEN = Discretion()
+_lock = threading.Lock()  # one for all, as most attempts never write: a lock for each would cost more than it saves
 
 
 class Output:
     """One attempt's output.  `write` may be called from any thread; it never blocks and never fails."""
 
-    __slots__ = ("_discretion", "_guards", "_lock", "_note", "_offsets", "_on_news", "_pending", "_secrets", "_then",
-                 "grace_s", "shipping", "token")  # fmt: skip
+    __slots__ = ("_discretion", "_guards", "_note", "_offsets", "_on_news", "_pending", "_secrets", "_then", "grace_s",
+                 "shipping", "token")  # fmt: skip
 
     def __init__(
         self,
@@ -45,17 +46,16 @@ class Output:
         self.grace_s = grace_s
         self.shipping = False  # chunks are on their way
         self._on_news, self._note, self._discretion = on_news, note, discretion
-        self._lock = threading.Lock()
         self._pending: list[Chunk] = []
-        self._offsets: dict[str, int] = {}
-        self._secrets: list[str] = []
-        self._guards: dict[str, Redactor] = {}
+        self._offsets: dict[str, int] | None = None  # until something is written
+        self._secrets: tuple[str, ...] = ()
+        self._guards: dict[str, Redactor] | None = None
         self._then: Callable[[], None] | None = None
 
     def write(self, stream: Stream, data: bytes) -> None:
         """Add to the output."""
-        with self._lock:
-            if self._offsets.get(stream, 0) > LOG_BYTES:
+        with _lock:
+            if self._offsets is not None and self._offsets.get(stream, 0) > LOG_BYTES:
                 return
             self._add(stream, self._guarded(stream, data))
         self._on_news(self)
@@ -66,29 +66,31 @@ class Output:
 
     def redact(self, secret: str) -> None:
         """Never let this text be seen in the output from now on."""
-        with self._lock:
-            self._secrets.append(secret)
-            for guard in self._guards.values():
+        with _lock:
+            self._secrets += (secret,)
+            for guard in (self._guards or {}).values():
                 guard.add(secret)
 
     def take(self) -> list[Chunk]:
         """What is to be shipped; it counts as shipping until `shipped` or `keep`."""
-        with self._lock:
+        with _lock:
             chunks, self._pending = self._pending, []
         self.shipping = bool(chunks)
         return chunks
 
     def take_rest(self) -> tuple[Chunk, ...]:
         """All that is left, when the attempt has ended; also what was held back to see whether it is a secret."""
-        with self._lock:
-            for stream, guard in self._guards.items():
+        if self._offsets is None:
+            return ()
+        with _lock:
+            for stream, guard in (self._guards or {}).items():
                 self._add(stream, guard.flush())
             chunks, self._pending = self._pending, []
         return tuple(chunks)
 
     def shipped(self, back: Iterable[Chunk] = ()) -> None:
         """What was taken has arrived; or it has not, and is back."""
-        with self._lock:
+        with _lock:
             self._pending[:0] = back
         self.shipping = False
         then, self._then = self._then, None
@@ -105,12 +107,16 @@ class Output:
     def _guarded(self, stream: str, data: bytes) -> bytes:
         if not self._secrets and not self._discretion.patterns:
             return data
+        if self._guards is None:
+            self._guards = {}
         guard = self._guards.get(stream)
         if guard is None:
             guard = self._guards[stream] = Redactor(self._secrets, self._discretion.patterns)
         return guard.feed(data)
 
     def _add(self, stream: str, data: bytes) -> None:
+        if self._offsets is None:
+            self._offsets = {}
         offset = self._offsets.get(stream, 0)
         data = data[: max(0, LOG_BYTES + 1 - offset)]
         for start in range(0, len(data), CHUNK_BYTES):
