@@ -43,9 +43,9 @@ def event(kind: str, data: object, event_id: str = "") -> str:
     return (f"id: {event_id}\n" if event_id else "") + f"event: {kind}\ndata: {json.dumps(data)}\n\n"
 
 
-def log(event_id: str, text: str, of: str = "stdout") -> str:
+def log(event_id: str, text: str, of: str = "stdout", attempt: int = 1) -> str:
     """A piece of output."""
-    return event("log", {"id": event_id, "stream": of, "at": None, "attempt": 1, "text": text}, event_id)
+    return event("log", {"id": event_id, "stream": of, "at": None, "attempt": attempt, "text": text}, event_id)
 
 
 def end(status: str, result: object = None, error: object = None) -> str:

@@ -123,6 +123,16 @@ def test_a_terminal_gets_colours_unless_it_wants_none(api: FakeApi) -> None:
     assert "\x1b[36m" not in on_a_terminal(api, NO_COLOR="1")
 
 
+@pytest.mark.parametrize("columns", ["40", "80", "100"])
+def test_ids_stay_whole_on_a_narrow_screen(api: FakeApi, columns: str) -> None:
+    """They are there to be copied; the name gives way."""
+    seen = on_a_terminal(api, COLUMNS=columns, NO_COLOR="1")
+
+    assert ID in seen
+    assert "RUNNING" in seen
+    assert "hello […" in seen
+
+
 def test_filters_arrive_and_pages_are_joined(taskflow: Terminal, api: FakeApi) -> None:
     """A status in any case; a limit beyond one page is filled from several."""
     api["GET /api/v1/jobs"] = [
@@ -167,7 +177,7 @@ def test_a_failed_job_shows_its_error(taskflow: Terminal, api: FakeApi) -> None:
 
     done = taskflow("jobs", "show", ID)
 
-    assert "ValueError: no\nTraceback …\n  boom\n" in done.out
+    assert "\nValueError: no\nTraceback …\n  boom\n" in done.out
     assert "1 min" in done.out
     assert f"{PATH}/explain" not in [asked.path for asked in api.asked]
 

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -84,14 +83,18 @@ def test_every_option_arrives(taskflow: Terminal, api: FakeApi, monkeypatch: pyt
     }
 
 
-def test_a_delay_is_counted_from_now(taskflow: Terminal, api: FakeApi) -> None:
-    """It becomes the time at which the job is due."""
-    before = datetime.now(UTC)
+def test_a_delay_is_left_to_the_clock_of_the_api(taskflow: Terminal, api: FakeApi) -> None:
+    """So that ours may be wrong, and the same command with the same key is the same job."""
     taskflow("submit", "--delay", "10m", "true")
-    after = datetime.now(UTC)
 
-    due = datetime.fromisoformat(api.asked[0].body["scheduled_at"]) - timedelta(minutes=10)
-    assert before - timedelta(milliseconds=1) <= due <= after
+    assert api.asked[0].body == {"type": "shell", "cmd": "true", "delay_s": 600}
+
+
+def test_a_directory_is_told_in_full(taskflow: Terminal, api: FakeApi, tmp_path: Path) -> None:
+    """A worker does not know where the command was given."""
+    taskflow("submit", "--cwd", "sub", "true")
+
+    assert api.asked[0].body["cwd"] == str(tmp_path / "sub")
 
 
 def test_python_arguments_are_json_or_text(taskflow: Terminal, api: FakeApi) -> None:
@@ -171,6 +174,17 @@ def test_waiting_shows_each_stream_as_it_is(taskflow: Terminal, api: FakeApi) ->
 
     assert done.out == text
     assert done.err == "Job j\noops\nSucceeded.\n"
+
+
+def test_a_new_attempt_is_told(taskflow: Terminal, api: FakeApi) -> None:
+    """On stderr, so that output that comes again is no riddle."""
+    api[STREAM] = stream(
+        log("1-0", "a\n"), log("2-0", "a\n", attempt=2), log("3-0", "b\n", attempt=2), end("succeeded")
+    )
+
+    done = taskflow("submit", "--wait", "x")
+
+    assert done == (0, "a\na\nb\n", "Job j\nAttempt 2\nSucceeded.\n")
 
 
 def test_messages_may_come_in_any_pieces(taskflow: Terminal, api: FakeApi) -> None:

@@ -30,6 +30,7 @@ class Output:
 
     def __init__(self, stdout: BinaryIO, stderr: BinaryIO) -> None:
         self._streams = {"stdout": stdout, "stderr": stderr}
+        self.attempt = 0
         self.ends_open = False  # in the midst of a line
 
     def show(self, piece: dict[str, Any]) -> None:
@@ -56,7 +57,12 @@ def follow(api: Api, job_id: str, output: Output, say: Say, *, door: str, patien
                     if message.event == "end":
                         return _read(message)
                     if message.event == "log":
-                        output.show(_read(message))
+                        piece = _read(message)
+                        if output.attempt < (attempt := piece.get("attempt") or 0):
+                            if output.attempt:
+                                say(f"Attempt {attempt}")
+                            output.attempt = attempt
+                        output.show(piece)
                         last_id = message.id or last_id
         except (Unreachable, Unavailable) as error:
             problem = str(error)

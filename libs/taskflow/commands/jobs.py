@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from taskflow.commands.http import Api
 
 PAGE: Final = 100  # the api's largest page
+LOG_PAGE: Final = 1000
 TAIL_LINES: Final = 10
 ENDED: Final = frozenset({"COMPLETED", "FAILED", "BLOCKED", "CANCELED", "EXPIRED"})
 
@@ -52,18 +53,22 @@ def ls(
     if not jobs:
         typer.echo("There are no such jobs." if status or queue else "There are no jobs yet.", err=True)
         return
-    render.console().print(render.table(["ID", "STATUS", "QUEUE", "NAME", "CREATED", "TOOK", "PROGRESS"], [
+    columns = ["ID", "STATUS", "QUEUE", "NAME", "CREATED", "TOOK", "PROGRESS"]
+    rows = [
         [
             job["id"],
             render.status(job["status"]),
-            render.plain(job["queue"]),
-            render.one_line(job["name"], 40),
+            job["queue"],
+            render.one_line(job["name"], 60),
             render.age(job["created_at"]),
             render.length(job) or "–",
-            render.bar(job["progress"]) if job["status"] not in ENDED else "",
+            render.bar(job["progress"] if job["status"] not in ENDED else None),
         ]
         for job in jobs
-    ], keep=2))  # fmt: skip
+    ]
+    if not any(job["progress"] and job["status"] not in ENDED for job in jobs):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    render.show(render.table(columns, rows, flexible=3))
     if more and sys.stdout.isatty():
         typer.echo(f"There are more; --limit {limit * 5} shows them.", err=True)
 
@@ -97,7 +102,7 @@ def show(job_id: JobId, as_json: AsJson = False, api: ApiUrl = None, token: Toke
     else:
         from taskflow.commands.portrait import portrait
 
-        render.console().print(portrait(job))
+        render.show(portrait(job))
 
 
 @commands.command()
@@ -145,7 +150,7 @@ def _pieces(http: "Api", job_id: str) -> Iterator[dict[str, Any]]:
 
     after: str | None = None
     while True:
-        page = http.get(f"{job_path(job_id)}/logs", after=after, limit=PAGE)
+        page = http.get(f"{job_path(job_id)}/logs", after=after, limit=LOG_PAGE)
         items = http.items(page)
         yield from items
         following = page.get("next")

@@ -36,6 +36,7 @@ def _parts(job: dict[str, Any]) -> Iterator[RenderableType]:
                 ]
                 for event in job["events"]
             ],
+            flexible=4,
         ))  # fmt: skip
 
 
@@ -80,7 +81,9 @@ def _error(error: Any) -> str:
         return str(error)
     first = f"{error['class']}: {error['message']}" if error["message"] else str(error["class"])
     trace = error.get("traceback")
-    return f"{first}\n{trace.rstrip()}" if trace else first
+    if not trace:
+        return first
+    return trace.rstrip() if trace.rstrip().endswith(first) else f"{first}\n{trace.rstrip()}"
 
 
 def _cut(text: str) -> str:

@@ -7,7 +7,7 @@ import typer
 from taskflow.commands.options import ApiUrl, AsJson, Token
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
 PATH: Final = "/api/v1/queues"
 Name = Annotated[str, typer.Argument(help="The queue")]
@@ -33,9 +33,9 @@ def ls(as_json: AsJson = False, api: ApiUrl = None, token: Token = None) -> None
     elif not queues:
         typer.echo("There are no queues yet; the first job of a queue makes it.", err=True)
     else:
-        rows: list[list[RenderableType]] = [
+        rows: list[list[str | Text]] = [
             [
-                render.plain(queue["name"]),
+                queue["name"],
                 str(queue["waiting"]),
                 str(queue["running"]),
                 _number(queue["max_concurrent"], "none"),
@@ -46,7 +46,7 @@ def ls(as_json: AsJson = False, api: ApiUrl = None, token: Token = None) -> None
             ]
             for queue in queues
         ]
-        render.console().print(render.table(["QUEUE", "WAITING", "RUNNING", "LIMIT", "WEIGHT", "STATE"], rows))
+        render.show(render.table(["QUEUE", "WAITING", "RUNNING", "LIMIT", "WEIGHT", "STATE"], rows, flexible=5))
 
 
 @commands.command()

@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 PIPE_WIDTH: Final = 100_000  # programs get whole lines
 BAR_CELLS: Final = 10
+GAP: Final = 2  # cells between two columns
+LEAST: Final = 8  # cells of a column that gives way
 _STYLES: Final = {
     "PENDING": "magenta",
     "READY": "blue",
@@ -58,14 +61,26 @@ def show_json(value: object) -> None:
     sys.stdout.flush()
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[RenderableType]], *, keep: int = 1) -> Table:
-    """A table without lines.  Its first `keep` columns are never cut."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for index, name in enumerate(columns):
-        made.add_column(name, no_wrap=True, overflow="fold" if index < keep else "ellipsis")
-    for row in rows:
+def table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], *, flexible: int) -> Table:
+    """A table without lines.  Only its flexible column is cut when the screen is narrow."""
+    cells = [[cell if isinstance(cell, Text) else plain(cell) for cell in row] for row in rows]
+    widths = [max(cell_len(name), *(row[index].cell_len for row in cells)) for index, name in enumerate(columns)]
+    others = sum(widths) - widths[flexible] + GAP * len(columns)
+    widths[flexible] = min(widths[flexible], max(console().width - others, LEAST))
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    for name, width in zip(columns, widths, strict=True):
+        made.add_column(name, no_wrap=True, overflow="ellipsis", width=width)
+    for row in cells:
         made.add_row(*row)
     return made
+
+
+def show(what: RenderableType) -> None:
+    """Put something on the screen; a table that is wider goes on in the next line, so that ids stay whole."""
+    screen = console()
+    if isinstance(what, Table):
+        screen.width = max(screen.width, screen.measure(what, options=screen.options.update(width=PIPE_WIDTH)).maximum)
+    screen.print(what, crop=False)
 
 
 def facts(pairs: Sequence[tuple[str, RenderableType | None]]) -> Table:
@@ -138,9 +153,7 @@ def bar(progress: dict[str, Any] | None) -> Text:
         return Text()
     fraction = min(max(float(progress["fraction"]), 0.0), 1.0)
     full = round(fraction * BAR_CELLS)
-    shown = Text("━" * full, "cyan") + Text("━" * (BAR_CELLS - full), "bright_black")
-    if not (sys.stdout.isatty() or full == BAR_CELLS):
-        shown = Text("━" * full + "─" * (BAR_CELLS - full))
+    shown = Text("━" * full, "cyan") + Text("─" * (BAR_CELLS - full), "bright_black")
     shown.append(f" {fraction:.0%}")
     if note := progress.get("message"):
         shown.append(" ").append_text(one_line(note, 60))

@@ -1,8 +1,9 @@
 """`taskflow submit` and `taskflow python`: hand in work, and wait for it if asked to."""
 
+import os
 import shlex
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
@@ -57,7 +58,7 @@ def submit(
     env: Annotated[
         list[str] | None, typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="A variable for it; may be repeated")
     ] = None,
-    cwd: Annotated[str | None, typer.Option(help="The directory it runs in")] = None,
+    cwd: Annotated[str | None, typer.Option(help="The directory it runs in, on the worker's machine")] = None,
     owner: Owner = None,
     key: Key = None,
     timeout: Timeout = None,
@@ -75,7 +76,7 @@ def submit(
         "type": "shell",
         "cmd": command[0] if len(command) == 1 else shlex.join(command),
         "env": dict(map(variable, env)) if env else None,
-        "cwd": cwd,
+        "cwd": cwd and os.path.abspath(cwd),
     }
     _hand_in(body | _common(queue, priority, owner, key, timeout, retries, delay, at, ttl), wait, as_json, api, token)
 
@@ -126,11 +127,6 @@ def _common(
 ) -> dict[str, Any]:
     if delay is not None and at is not None:
         raise typer.BadParameter("give --delay or --at, not both")
-    if delay is not None:
-        try:
-            at = datetime.now(UTC) + timedelta(seconds=delay)
-        except OverflowError:
-            raise typer.BadParameter("--delay is longer than time goes") from None
     return {
         "queue": queue,
         "priority": priority,
@@ -138,6 +134,7 @@ def _common(
         "idempotency_key": key,
         "timeout_s": timeout,
         "retries_max": retries,
+        "delay_s": delay,
         "scheduled_at": at and at.isoformat(timespec="milliseconds"),
         "ttl_s": ttl,
     }

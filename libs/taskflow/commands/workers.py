@@ -7,7 +7,7 @@ import typer
 from taskflow.commands.options import ApiUrl, AsJson, Token
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.text import Text
 
 PATH: Final = "/api/v1/workers"
 
@@ -32,18 +32,18 @@ def ls(as_json: AsJson = False, api: ApiUrl = None, token: Token = None) -> None
     elif not workers:
         typer.echo("There are no workers; start one with `taskflow worker`.", err=True)
     else:
-        rows: list[list[RenderableType]] = [
+        rows: list[list[str | Text]] = [
             [
-                render.plain(worker["id"]),
+                worker["id"],
                 render.status(worker["status"]),
                 _slots(worker),
-                render.plain(", ".join(worker["queues"]) if worker["queues"] else "all"),
+                ", ".join(worker["queues"]) if worker["queues"] else "all",
                 render.age(worker["started_at"]),
                 render.age(worker["last_heartbeat"]),
             ]
             for worker in workers
         ]
-        render.console().print(render.table(["ID", "STATUS", "BUSY", "QUEUES", "STARTED", "HEARD OF"], rows, keep=2))
+        render.show(render.table(["ID", "STATUS", "BUSY", "QUEUES", "STARTED", "HEARD OF"], rows, flexible=3))
 
 
 @commands.command()
