@@ -76,6 +76,10 @@ WORKER: Final[dict[str, Any]] = {
     "started_at": "2026-01-02T03:00:00.000Z",
     "last_heartbeat": "2026-01-02T03:04:05.678Z",
     "status": "online",
+    "draining": False,
+    "running_ids": [],
+    "cpu_percent": 3.5,
+    "memory_bytes": 62914560,
 }
 
 LOG_ITEM: Final[dict[str, Any]] = {

@@ -163,7 +163,13 @@ class Worker(Shape):
     running: int | None
     started_at: Time | None
     last_heartbeat: Time
-    status: Literal["online", "offline"]
+    status: Literal["online", "degraded", "offline"] = Field(
+        description="degraded: something it does fails, or a job blocks it.  offline: silent for too long."
+    )
+    draining: bool = Field(description="It takes nothing new.")
+    running_ids: list[str] = Field(description="Jobs that it runs, 50 at the most.")
+    cpu_percent: float | None = Field(description="Of one core, with all that it has started.")
+    memory_bytes: int | None = Field(description="With all that it has started.")
 
 
 class WorkerList(Shape):

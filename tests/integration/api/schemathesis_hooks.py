@@ -12,6 +12,7 @@ from taskflow_api.search import decode_cursor
 
 CURSOR = "MjAyNi0wMS0wMlQwMzowNDowNS42NzhafDAxOWI3YzNmLTVkMmUtNzAwMC04MDAwLTNmMmE5YzFiNGQ1ZQ=="
 assert decode_cursor(CURSOR)
+WORKER = "worker-1"  # there is one
 
 
 @schemathesis.hook
@@ -21,6 +22,8 @@ def map_case(_context: Any, case: Any) -> Any:
         if case.query and "cursor" in case.query:
             case.query["cursor"] = CURSOR
             case.query.pop("offset", None)
+        if case.path_parameters and "worker_id" in case.path_parameters:
+            case.path_parameters["worker_id"] = WORKER
         if isinstance(case.body, dict):
             case.body = _mend(_exact(case.body))
     return case

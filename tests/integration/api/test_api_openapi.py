@@ -15,7 +15,7 @@ from taskflow_api import examples
 from taskflow_domain import JobStatus
 from taskflow_runtime.settings import Address
 from taskflow_runtime.web import Web, listen
-from taskflow_streams import Store
+from taskflow_streams import Pool, Store
 from tests.integration.api.door import JOBS, Door, open_door
 from tests.support.engine import a_running_job, a_worker, an_ended_job
 
@@ -65,6 +65,7 @@ async def test_every_operation_is_described(door: Door) -> None:
         "GET /api/v1/queues",
         "PATCH /api/v1/queues/{name}",
         "GET /api/v1/workers",
+        "POST /api/v1/workers/{worker_id}/drain",
     }
     assert {name for name in found if "/api/" not in name} == {
         "GET /healthz",
@@ -170,6 +171,7 @@ async def test_the_pages_need_no_internet(door: Door, page: str) -> None:
 
 async def test_schemathesis_finds_nothing(store: Store, tmp_path: Path) -> None:
     """All its checks, in all its phases, against a real server that asks for a token."""
+    await store.partitions[0].workers.join("worker-1", Pool(frozenset({"x"})), {})
     door = open_door(store, api_token=TOKEN)
     door.health.beat()
     door.health.ready_within_s = SECONDS

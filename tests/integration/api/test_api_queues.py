@@ -135,7 +135,8 @@ async def workers(door: Door) -> dict[str, dict[str, Any]]:
 async def test_workers_are_listed_as_they_describe_themselves(wide_door: Door) -> None:
     """Each once, though it works for all partitions."""
     about: dict[str, str | int | float] = {
-        "name": "one", "queues": "*", "concurrency": 8, "running": 3, "started_ms": 1_767_323_045_678, "pid": 7,
+        "name": "one", "queues": "*", "concurrency": 8, "running": 2, "started_ms": 1_767_323_045_678, "pid": 7,
+        "running_ids": "a,b", "cpu": 12.5, "rss": 1000, "status": "degraded",
     }  # fmt: skip
     before = await wide_door.store.now_ms()
     for partition in wide_door.store.partitions:
@@ -145,11 +146,25 @@ async def test_workers_are_listed_as_they_describe_themselves(wide_door: Door) -
     assert list(found) == ["w1"]
     heartbeat = found["w1"].pop("last_heartbeat")
     assert found["w1"] == {
-        "id": "w1", "name": "one", "queues": None, "concurrency": 8, "running": 3,
-        "started_at": "2026-01-02T03:04:05.678Z", "status": "online",
+        "id": "w1", "name": "one", "queues": None, "concurrency": 8, "running": 2,
+        "started_at": "2026-01-02T03:04:05.678Z", "status": "degraded", "draining": False, "running_ids": ["a", "b"],
+        "cpu_percent": 12.5, "memory_bytes": 1000,
     }  # fmt: skip
     assert heartbeat >= (await wide_door.create())["created_at"][:10]
     assert before <= await wide_door.store.now_ms()
+
+
+async def test_a_worker_is_told_to_take_no_more(wide_door: Door) -> None:
+    """The order is in its inbox, whichever partition it looks at first; an unknown worker is 404."""
+    for partition in wide_door.store.partitions:
+        await partition.workers.join("w1", Pool(frozenset({HANDLER})), {"queues": "*"})
+
+    response = await wide_door.http.post(f"{WORKERS}/w1/drain")
+
+    assert (response.status_code, response.json()["id"]) == (200, "w1")
+    for partition in wide_door.store.partitions:
+        assert [order.verb for order in await partition.leases.orders("w1")] == ["drain"]
+    assert (await wide_door.http.post(f"{WORKERS}/nobody/drain")).status_code == 404
 
 
 async def test_a_silent_worker_is_offline(door: Door) -> None:
