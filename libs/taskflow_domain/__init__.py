@@ -4,6 +4,7 @@ Every name here can be imported from `taskflow_domain` itself; the modules are h
 """
 
 from taskflow_domain.commands import denied_command
+from taskflow_domain.cron import BadCron, Cron, parse_cron, parse_zone
 from taskflow_domain.dependencies import (
     CycleDetectionResult,
     DependencyStatus,
@@ -45,6 +46,7 @@ from taskflow_domain.payload import PAYLOAD_MAX_BYTES, PAYLOAD_MAX_DEPTH, payloa
 from taskflow_domain.retry import (
     BackoffStrategy,
     BaseDelaySeconds,
+    Jitter,
     MaxAttempts,
     MaxDelaySeconds,
     Retries,
@@ -54,6 +56,7 @@ from taskflow_domain.retry import (
     should_retry,
     with_jitter,
 )
+from taskflow_domain.rhythm import LARGEST_CATCHUP, Catchup, Drop, Dropped, Interval, Plan, Rhythm, Timing
 from taskflow_domain.secrets import DEFAULT_SECRET_NAMES, Redactor, secret_values
 from taskflow_domain.states import (
     BIRTHS,
@@ -75,6 +78,7 @@ __all__ = [
     "DEFAULT_PRIORITY",
     "DEFAULT_SECRET_NAMES",
     "EPOCH_2020_MS",
+    "LARGEST_CATCHUP",
     "LIVE",
     "MAX_DEPENDENCIES",
     "MAX_MS",
@@ -94,11 +98,18 @@ __all__ = [
     "UNSUCCESSFUL",
     "AttemptCount",
     "BackoffStrategy",
+    "BadCron",
     "BaseDelaySeconds",
+    "Catchup",
+    "Cron",
     "CycleDetectionResult",
     "Dependencies",
     "DependencyStatus",
+    "Drop",
+    "Dropped",
     "IdFactory",
+    "Interval",
+    "Jitter",
     "Job",
     "JobId",
     "JobName",
@@ -106,12 +117,15 @@ __all__ = [
     "MaxAttempts",
     "MaxDelaySeconds",
     "Payload",
+    "Plan",
     "Priority",
     "QueueName",
     "Redactor",
     "Retries",
     "RetryPolicy",
+    "Rhythm",
     "Subscriptions",
+    "Timing",
     "Transition",
     "UtcTime",
     "calculate_retry_delay",
@@ -126,7 +140,9 @@ __all__ = [
     "ms_of_datetime",
     "ms_of_iso",
     "order_of_priority",
+    "parse_cron",
     "parse_subscriptions",
+    "parse_zone",
     "partition_of",
     "payload_bytes",
     "priority_of_order",
