@@ -11,6 +11,7 @@ from typing import Final
 from taskflow_domain.commands import denied_command
 
 CMD_MAX_BYTES: Final = 65_536
+ENV_MAX_BYTES: Final = 100_000  # Linux starts nothing with a variable of more than 128 KiB, its name included
 MAX_TIMEOUT_S: Final = 365 * 86_400
 RESERVED_ENV_PREFIX: Final = "TASKFLOW_"
 
@@ -86,7 +87,11 @@ def _env_value_fault(value: object) -> str | None:
         return "must be a text"
     if "\0" in value:
         return _NUL
-    return None if _encodes(value) else "must not hold half a surrogate pair"
+    if not _encodes(value):
+        return "must not hold half a surrogate pair"
+    if len(value.encode()) > ENV_MAX_BYTES:
+        return f"may take {ENV_MAX_BYTES:,} bytes, no more: put what is longer into a file"
+    return None
 
 
 def _encodes(text: str) -> bool:

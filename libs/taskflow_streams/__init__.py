@@ -5,7 +5,7 @@ from taskflow_streams.graph import Message, Resolution
 from taskflow_streams.history import Event, id_key
 from taskflow_streams.jobs import SUBMIT_BATCH, Change, DependencyCycle, UnknownDependency
 from taskflow_streams.leases import BATCH, LOG_BYTES, Order, Pool, Token
-from taskflow_streams.logs import LogChunk
+from taskflow_streams.logs import GIVEN_BACK, LogChunk
 from taskflow_streams.queues import QueueRecord
 from taskflow_streams.records import (
     Canceled,
@@ -27,10 +27,12 @@ from taskflow_streams.records import (
 )
 from taskflow_streams.search import Page, Place, Query
 from taskflow_streams.store import Claim, Partition, Store
+from taskflow_streams.texts import Texts
 from taskflow_streams.workers import WorkerRecord
 
 __all__ = [
     "BATCH",
+    "GIVEN_BACK",
     "LOG_BYTES",
     "SUBMIT_BATCH",
     "Canceled",
@@ -62,6 +64,7 @@ __all__ = [
     "Store",
     "StreamsError",
     "Submitted",
+    "Texts",
     "Token",
     "Unavailable",
     "Unfit",

@@ -4,8 +4,11 @@ times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from redis.exceptions import ResponseError
 
 from taskflow_streams.connection import Client
 from taskflow_streams.errors import translated
@@ -14,6 +17,7 @@ from taskflow_streams.leases import BATCH
 from taskflow_streams.scripts import Scripts
 
 GROUP = "scheduler"
+GONE = ("NOGROUP", "UNBLOCKED")  # what the server says when the stream, or all data, were deleted
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +47,39 @@ class Graph:
         self._blocking = blocking
         self._keys = keys
         self._scripts = scripts
+        self._version = 0
 
     async def prepare(self, version: int) -> None:
         """Make the stream and its group, if they are not there."""
+        self._version = version
         await self._scripts.run("prepare", {"version": version, "group": GROUP})
 
     async def read(self, consumer: str, block_ms: int, count: int = 100) -> list[Message]:
         """New messages, waiting up to `block_ms` for the first."""
-        with translated():
-            reply = await self._blocking.xreadgroup(
-                GROUP, consumer, {self._keys("graph"): ">"}, count=count, block=max(1, block_ms)
-            )
+        reply = await self._or_anew(
+            self._blocking.xreadgroup(GROUP, consumer, {self._keys("graph"): ">"}, count=count, block=max(1, block_ms))
+        )
         return [_read(entry, fields) for _, entries in reply or [] for entry, fields in entries]
 
     async def take_over(self, consumer: str, idle_ms: int, count: int = 100) -> list[Message]:
         """Messages that another scheduler (or this one, before it died) took and did not finish."""
-        with translated():
-            reply = await self._redis.xautoclaim(
+        reply = await self._or_anew(
+            self._redis.xautoclaim(
                 self._keys("graph"), GROUP, consumer, min_idle_time=idle_ms, start_id="0-0", count=count
             )
-        return [_read(entry, fields) for entry, fields in reply[1] if fields]
+        )
+        return [_read(entry, fields) for entry, fields in reply[1] if fields] if reply else []
+
+    async def _or_anew(self, call: Awaitable[Any]) -> Any:
+        """The reply; None if the group was not there, and is now."""
+        with translated():
+            try:
+                return await call
+            except ResponseError as error:
+                if not str(error).startswith(GONE):
+                    raise
+        await self.prepare(self._version)
+        return None
 
     async def done(self, messages: Sequence[Message]) -> None:
         """Acknowledge and remove messages whose effect is written.

@@ -91,6 +91,6 @@ def read_event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
 
 
 def id_key(event_id: str) -> tuple[int, int]:
-    """What event ids sort by."""
+    """What the ids of a stream's entries sort by: events, pieces of output."""
     ms, _, sequence = event_id.partition("-")
     return int(ms), int(sequence or 0)

@@ -65,7 +65,13 @@ NAMES: dict[str, tuple[str, str, str]] = {
     "projector": ("projector", "string", "which projector is active; expires"),
     "deadlines": ("deadlines", "zset", "jobs that expire if they have not started, by time"),
     "ended": ("ended", "zset", "ended jobs by finish time, for retention"),
-    "log": ("log:", "stream", "stdout and stderr chunks; as long as the job"),
+    "log": ("log:", "stream", "stdout and stderr chunks; as long as the job, or until its end if it is short"),
+    "printed": (
+        "printed:",
+        "string",
+        "a short log after the job's end, msgpack: a stream is 4 KB at least; as long as the job",
+    ),
+    "progress": ("progress:", "stream", "the last progress of a job that somebody follows; expires after an hour"),
     "over": ("over:", "stream", "the end of a job that somebody follows; expires a minute later"),
     "index": (
         "ix:",

@@ -10,9 +10,10 @@ from typing import Any
 from taskflow_streams.connection import Client
 from taskflow_streams.errors import translated
 from taskflow_streams.keys import Keys
-from taskflow_streams.records import Chunk, Ending, Lease, Renewed, Reported, read_leases
+from taskflow_streams.records import NOTE_CHARS, Chunk, Ending, Lease, Renewed, Reported, read_leases
 from taskflow_streams.scripts import Scripts
 
+GROUP = "workers"
 BATCH = 500  # Redis serves nobody else while a script runs
 LOG_BYTES = 1 << 20  # of each stream of an attempt are kept
 Token = tuple[str, int]  # job id, fence
@@ -52,7 +53,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a worker finds in its inbox: 'cancel' or 'lost' for one attempt, 'drain', or 'wake'."""
+    """What a worker finds in its inbox: 'cancel' or 'lost' for one attempt, 'drain', 'resume', or 'wake'."""
 
     verb: str
     job_id: str = ""
@@ -126,6 +127,10 @@ class Leases:
         """End the worker's `wait` with an order, 'wake', that asks for nothing."""
         await self._scripts.run("order", {"worker": worker, "what": "wake"})
 
+    async def ring(self, pool: Pool) -> None:
+        """Ring the pool's bell again: the one who took it will not look.  Nothing happens if the pool has no worker."""
+        await self._scripts.run("ring", {"pool": pool.id})
+
     async def orders(self, worker: str) -> list[Order]:
         """Take all orders from the inbox without waiting (a worker with no free slot does not wait for the bell)."""
         with translated():
@@ -147,6 +152,21 @@ class Leases:
         rows = await self._scripts.run("held", {"worker": worker, "limit": BATCH})
         return [(job_id.decode(), fence) for job_id, fence in rows]
 
+    async def renewed_ms(self, job_id: str, queue: str) -> int | None:
+        """When the lease of a running job was taken or last renewed, by the server's clock; None if nobody holds it."""
+        work = self._keys("work", queue)
+        with translated():
+            entry = await self._redis.hget(self._keys("job", job_id), "entry")
+            if not entry:
+                return None
+            async with self._redis.pipeline(transaction=False) as pipe:
+                pipe.xpending_range(work, GROUP, entry, entry, 1)
+                pipe.time()
+                pending, (seconds, micros) = await pipe.execute()
+        if not pending:
+            return None
+        return int(seconds) * 1000 + int(micros) // 1000 - int(pending[0]["time_since_delivered"])
+
     async def progress(self, worker: str, token: Token, fraction: float, message: str = "") -> bool:
         """Say how far an attempt is; False when it is not the worker's any more."""
         args = {
@@ -154,7 +174,7 @@ class Leases:
             "id": token[0],
             "fence": token[1],
             "fraction": fraction,
-            "message": message[:200],
+            "message": message[:NOTE_CHARS],
         }
         return bool(await self._scripts.run("progress", args) == b"ok")
 

@@ -134,6 +134,7 @@ class JobRecord:
     started_ms: int | None = None
     finished_ms: int | None = None
     due_ms: int | None = None
+    asked_ms: int | None = None  # when it was to start at first; `due_ms` may be that of a retry
     expires_ms: int | None = None
     timeout_ms: int | None = None
     owner: str | None = None
@@ -168,6 +169,7 @@ def as_born(job: NewJob, status: JobStatus, now_ms: int) -> JobRecord:
         updated_ms=now_ms,
         finished_ms=now_ms if status is JobStatus.BLOCKED else None,
         due_ms=due_ms,
+        asked_ms=due_ms,
         expires_ms=expires_ms,
         timeout_ms=job.timeout_ms,
         owner=job.owner,
@@ -203,6 +205,7 @@ def read_record(job_id: str, raw: Mapping[bytes, bytes], spec: bytes, result: by
         started_ms=number("started"),
         finished_ms=number("finished"),
         due_ms=number("due"),
+        asked_ms=number("asked" if "asked" in fields else "due"),
         expires_ms=number("expires"),
         timeout_ms=number("timeout"),
         owner=fields.get("owner"),
@@ -270,6 +273,9 @@ class How(StrEnum):
     RELEASED = "released"  # given back; costs no attempt
 
 
+NOTE_CHARS = 200  # of what an attempt says about its progress: the record holds short fields only
+
+
 @dataclass(frozen=True, slots=True)
 class Ending:
     """A worker's last word on one attempt."""
@@ -281,6 +287,7 @@ class Ending:
     failure: Failure | None = None
     delay_ms: int | None = None  # until the retry, instead of the policy's delay
     logs: tuple[Chunk, ...] = ()  # the last of its output
+    progress: tuple[float, str] | None = None  # how far it came
 
     def pack(self) -> tuple[object, ...]:
         """As report.lua takes it."""
@@ -289,8 +296,9 @@ class Ending:
             body, kind = self.failure.pack(self.value), self.failure.kind
         elif self.value is not None:
             body = pack_value(self.value)
-        if self.logs:
-            return (self.job_id, self.fence, self.how, body, self.delay_ms, kind, self.logs)
+        if self.logs or self.progress:
+            progress = self.progress and (self.progress[0], self.progress[1][:NOTE_CHARS])
+            return (self.job_id, self.fence, self.how, body, self.delay_ms, kind, self.logs, progress)
         return (self.job_id, self.fence, self.how, body, self.delay_ms, kind)
 
 

@@ -82,9 +82,13 @@ class Workers:
             return None
         return WorkerRecord(worker, int(seen), {k.decode(): v.decode() for k, v in raw.items()})
 
-    async def order(self, worker: str, what: str) -> None:
-        """Put an order that concerns no single job into a worker's inbox: 'drain'."""
-        await self._scripts.run("order", {"worker": worker, "what": what})
+    async def order(self, worker: str, what: str, status: str | None = None) -> None:
+        """Put an order that concerns no single job into a worker's inbox: 'drain' or 'resume'.
+
+        Its record says `status` from now on, until its next heartbeat says how it is.
+        """
+        args = {"worker": worker, "what": what}
+        await self._scripts.run("order", args if status is None else args | {"status": status})
 
     async def able(self, handler: str) -> bool:
         """Whether a live worker has this handler; jobs for a handler nobody has are parked."""

@@ -8,6 +8,7 @@ from time import monotonic
 
 from taskflow_reaper.settings import ReaperSettings
 from taskflow_reaper.watch import Watch
+from taskflow_runtime.logs import Log, get_log
 from taskflow_streams import BATCH, Partition, Store
 
 QUEUES_PER_CALL = 100
@@ -40,6 +41,7 @@ class Sweeper:
         self._clock = clock
         self._watch = Watch(longest_gap_s=max(3.0, 3 * settings.reap_interval_s))
         self._retire_at = 0.0
+        self._log: Log = get_log()
 
     async def run_once(self) -> Swept:
         """One sweep.  An error starts the watch again, for it may have been an outage."""
@@ -91,8 +93,10 @@ class Sweeper:
         for worker, seen_ms, already in await self._partition.workers.silent_since(silent_ms):
             forget = seen_ms < forget_ms
             if not already or forget:
-                await self._partition.workers.bury(worker, silent_ms, forget=forget)
-                buried += not already
+                word = await self._partition.workers.bury(worker, silent_ms, forget=forget)
+                if word != "alive" and not already:
+                    buried += 1
+                    self._log.warning("worker.lost", worker_id=worker, silent_s=round((now_ms - seen_ms) / 1000, 1))
         return buried
 
     async def _retire(self) -> int:

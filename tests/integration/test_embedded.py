@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from taskflow_streams.embedded import EmbeddedServer, EmbeddedServerError
+from tests.support.stack import eventually
 
 PARENT = """
 import sys, threading
@@ -50,8 +51,9 @@ def test_a_file_cut_short_by_a_crash_is_loaded_up_to_the_cut(durable: EmbeddedSe
     client = redis.Redis.from_url(durable.url)
     client.set("whole", "yes")
     client.set("torn", "yes")
-    durable.kill()
     appended = next((durable.data_dir / "appendonlydir").glob("*.incr.aof"))
+    eventually(lambda: b"torn" in appended.read_bytes(), "the last write in the file")  # an fsync may hold it up
+    durable.kill()
     os.truncate(appended, appended.stat().st_size - 3)
 
     durable.start()

@@ -19,11 +19,29 @@ async def test_the_end_wakes_those_who_follow(store: Store) -> None:
 
     await leases.report("w1", [Ending(*held.token, How.COMPLETED, logs=(("stdout", b"bye"),))])
 
-    chunks, ended = await asyncio.wait_for(waiting, 10)
+    chunks, ended, _ = await asyncio.wait_for(waiting, 10)
     if not ended:
-        more, ended = await logs.tail(held.job_id, chunks[-1].id, block_ms=10_000)
+        more, ended, _ = await logs.tail(held.job_id, chunks[-1].id, block_ms=10_000)
         chunks += more
     assert ([chunk.text for chunk in chunks], ended) == ([b"bye"], True)
+
+
+async def test_progress_wakes_those_who_listen_for_it(store: Store) -> None:
+    """The last word, also if it was said before somebody followed; and each once."""
+    held = await a_running_job(store)
+    logs, leases = store.partitions[0].logs, store.partitions[0].leases
+    await leases.progress("w1", held.token, 0.1, "begun")
+    await logs.follow(held.job_id)
+
+    first = (await logs.tail(held.job_id, heard="0-0", block_ms=10_000)).progress
+    assert first is not None
+    waiting = asyncio.create_task(logs.tail(held.job_id, heard=first.id, block_ms=10_000))
+    await leases.progress("w1", held.token, 0.75)
+    second = (await asyncio.wait_for(waiting, 10)).progress
+
+    assert second is not None
+    assert [(word.fraction, word.note) for word in (first, second)] == [(0.1, "begun"), (0.75, None)]
+    assert await logs.tail(held.job_id, heard=second.id, block_ms=1) == ([], False, None)
 
 
 async def test_a_wait_ends_with_the_job(store: Store) -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from taskflow_streams import Ending, How, Store
+from taskflow_streams import GIVEN_BACK, Ending, How, Store
 from tests.support.engine import Held, Worker, a_running_job, reap, record, stall
 
 
@@ -131,3 +131,66 @@ async def test_output_sent_twice_is_kept_once(store: Store) -> None:
     await leases.report("w1", [Ending(*held.token, How.COMPLETED, logs=(("stdout", b"two three", 4),))])
 
     assert b"".join(text for _, _, text in await texts(store, held)) == b"one two three"
+
+
+@pytest.mark.parametrize("size", [10, 40_000], ids=["short", "long"])
+async def test_the_log_of_an_ended_job_reads_as_before(store: Store, size: int) -> None:
+    """A short one is kept in one string, a long one as it was: pages, resumed reads and followers see no difference."""
+    held = await a_running_job(store)
+    leases, logs, keys = store.partitions[0].leases, store.partitions[0].logs, store.partitions[0].keys
+    await logs.follow(held.job_id)
+    await leases.log("w1", held.token, [("stdout", b"\xff" * size), ("stderr", b"oh")], 100_000)
+    before = await logs.read(held.job_id)
+
+    await leases.report("w1", [Ending(*held.token, How.COMPLETED, logs=(("stdout", b"!" * size),))])
+
+    after = await logs.read(held.job_id)
+    assert after[:2] == before
+    assert (after[2].stream, after[2].attempt, after[2].text) == ("stdout", 1, b"!" * size)
+    assert await logs.read(held.job_id, after[0].id, count=1) == [after[1]]
+    assert await logs.read(held.job_id, after[2].id) == []
+    assert await logs.up_to(held.job_id, after[1].id, 1) == [after[1]]
+    assert await logs.tail(held.job_id, after[1].id) == ([after[2]], True, None)
+    assert await logs.tail(held.job_id, after[2].id) == ([], True, None)
+    assert await store.redis.exists(keys("log", held.job_id), keys("printed", held.job_id)) == 1
+    assert await store.redis.exists(keys("printed", held.job_id)) == (size == 10)
+
+
+async def test_a_short_log_goes_with_its_job(store: Store) -> None:
+    """Nothing is left of it."""
+    held = await a_running_job(store)
+    await store.partitions[0].leases.log("w1", held.token, [("stdout", b"one")], 1_000)
+    await store.partitions[0].leases.report("w1", [Ending(*held.token, How.COMPLETED)])
+    assert await texts(store, held) == [("stdout", 1, b"one")]
+
+    await store.delete(held.job_id)
+
+    assert await texts(store, held) == []
+
+
+async def test_a_mark_stands_between_two_runs_of_one_attempt(store: Store) -> None:
+    """What was given back runs again under the same number; a job that printed nothing has no mark."""
+    worker = Worker(store.partitions[0])
+    held = await a_running_job(store)
+    await worker.partition.leases.log("w1", held.token, [("stdout", b"first")], 1_000)
+    await worker.partition.leases.report("w1", [Ending(*held.token, How.RELEASED)])
+    again = await worker.take()
+    await worker.partition.leases.log("w1", again.token, [("stdout", b"second", 0)], 1_000)
+
+    assert await texts(store, held) == [
+        ("stdout", 1, b"first"), ("system", 1, GIVEN_BACK), ("stdout", 1, b"second"),
+    ]  # fmt: skip
+
+    silent = await a_running_job(store)
+    await worker.partition.leases.report("w1", [Ending(*silent.token, How.RELEASED)])
+    assert await texts(store, silent) == []
+
+
+async def test_the_last_word_on_progress_comes_with_the_ending(store: Store) -> None:
+    """Who is done before it was shipped still says how far it came."""
+    held = await a_running_job(store)
+
+    await store.partitions[0].leases.report("w1", [Ending(*held.token, How.COMPLETED, progress=(1.0, "x" * 300))])
+
+    kept = await record(store, held.job_id)
+    assert (kept.status.value, kept.progress, kept.progress_note) == ("COMPLETED", 1.0, "x" * 200)

@@ -138,3 +138,15 @@ async def test_thousands_that_wait_are_moved_whole(store: Store) -> None:
 
     assert moved == 6000
     assert await store.redis.zcard(store.partitions[0].keys("ready", "q:work")) == 6000
+
+
+async def test_a_scheduler_goes_on_after_all_data_were_deleted(store: Store) -> None:
+    """Whether it takes messages over or waits for new ones, it makes its group anew, and hears what comes then."""
+    graph = store.partitions[0].graph
+    for look in (graph.take_over("s", 0), graph.read("s", 1)):
+        await store.redis.flushdb()
+        assert await look == []
+        assert await graph.read("s", 1) == []
+
+    await a_job(store, delay_ms=1_000)
+    assert [message.type for message in await graph.read("s", 1)] == ["due"]

@@ -57,6 +57,7 @@ def test_what_is_right_has_no_faults(type_: str, payload: object) -> None:
         ({"env": {"A": True}}, "env.A", 'write "true", in quotes'),
         ({"env": {"A": None}}, "env.A", "must be a text"),
         ({"env": {"A": "\0"}}, "env.A", "NUL"),
+        ({"env": {"A": "é" * 50_001}}, "env.A", "100,000 bytes"),
         ({"env": {"A": "\udfff"}}, "env.A", "surrogate"),
         ({"env": {"TASKFLOW_JOB_ID": "x"}}, "env.TASKFLOW_JOB_ID", "set by TaskFlow itself"),
         ({"cwd": "tmp"}, "cwd", "absolute path"),

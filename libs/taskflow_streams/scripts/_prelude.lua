@@ -160,9 +160,31 @@ local function tell_end(id, state)
   redis.call('PEXPIRE', K.over .. id, 60000)
 end
 
+-- The log of an ended job is read only, and mostly short: a line costs a string 120 bytes, a stream 4,376.  A long one has little to gain, and
+-- would hold up the server.
+local SHORT_LOG_BYTES, SHORT_LOG_CHUNKS = 65536, 500
+local function compact_log(id, bytes)
+  if bytes > SHORT_LOG_BYTES or redis.call('XLEN', K.log .. id) > SHORT_LOG_CHUNKS then return end
+  local chunks = {}
+  for i, entry in ipairs(redis.call('XRANGE', K.log .. id, '-', '+')) do
+    local fields = entry[2] -- stream, attempt, text, as append_log writes them
+    chunks[i] = { entry[1], fields[2], tonumber(fields[4]), fields[6] }
+  end
+  redis.call('SET', K.printed .. id, cmsgpack.pack(chunks))
+  redis.call('DEL', K.log .. id)
+end
+
+-- Those who follow a job read how far it is from this stream; only the last word counts.
+local function tell_progress(id, fraction, note)
+  redis.call('XADD', K.progress .. id, 'MAXLEN', 1, '*', 'fraction', fraction, 'note', note or '')
+  redis.call('PEXPIRE', K.progress .. id, 3600000)
+end
+
 -- `size` becomes all that the job holds, so that its removal gives back exactly what its end has added.
 local function end_job(id, job, state, kind, more, result_bytes)
-  local size = job.size + (job.logged or 0) + (result_bytes or 0)
+  local logged = tonumber(job.logged or 0)
+  local size = job.size + logged + (result_bytes or 0)
+  if logged > 0 then compact_log(id, logged) end
   transition(id, job, state, kind, { 'finished', NOW, 'size', size }, more)
   note_end(id, size)
   if job.expires then redis.call('ZREM', K.deadlines, id) end
@@ -187,7 +209,12 @@ local function end_waiting(id, job, state, kind, more)
 end
 
 -- A worker gives back what it holds (shutdown, no handler, a lease it does not know of): that costs no attempt.
+-- The next run has the same number, so a mark in the log keeps their output apart.
 local function give_back(id, job)
+  if job.logged then
+    redis.call('XADD', K.log .. id, '*', 'stream', 'system', 'attempt', job.attempt, 'text', '[its worker gave it back]\n')
+    redis.call('HINCRBY', K.job .. id, 'logged', 64)
+  end
   job.attempt = job.attempt - 1
   transition(id, job, 'READY', 'job.released', { 'attempt', job.attempt, 'worker', '', 'entry', '' })
   if job.expires and job.attempt == 0 then redis.call('ZADD', K.deadlines, job.expires, id) end
@@ -225,8 +252,8 @@ local function erase(id, job, reason, keep_key_ms)
   end
   if job.notify and not TERMINAL[job.state] then tell_end(id, 'DELETED') end
   transition(id, job, '', 'job.deleted', nil, { reason = reason })
-  redis.call('DEL', K.job .. id, K.spec .. id, K.result .. id, K.log .. id, K.needs .. id, K.waits .. id,
-    K.waited .. id, K.deps .. id)
+  redis.call('DEL', K.job .. id, K.spec .. id, K.result .. id, K.log .. id, K.printed .. id, K.progress .. id,
+    K.needs .. id, K.waits .. id, K.waited .. id, K.deps .. id)
   if job.key then redis.call('SET', K.gone .. id, '1', 'PX', keep_key_ms) end
 end
 

@@ -2,7 +2,9 @@
 --
 -- append_log(id, attempt, chunks = {{stream, text, offset?}, …}, max_bytes): `offset` bytes of that stream of the attempt came before the
 -- chunk; what is here already is not added again.  It keeps up to `max_bytes` of each stream of the attempt; a mark stands
--- where the rest was cut.  Returns the bytes that were added, and whether something was cut.
+-- where the rest was cut.  Returns the bytes that were added, as retention counts them, and whether something was cut.
+
+local ENTRY_BYTES = 24 -- of a stream, beside the text: a log of single characters is mostly that
 
 local function append_log(id, attempt, chunks, max_bytes)
   local record, added, cut = K.job .. id, 0, false
@@ -14,7 +16,7 @@ local function append_log(id, attempt, chunks, max_bytes)
     local kept = string.sub(text, 1, math.max(0, max_bytes - before))
     if #kept > 0 then
       redis.call('XADD', K.log .. id, '*', 'stream', stream, 'attempt', attempt, 'text', kept)
-      added = added + #kept
+      added = added + #kept + ENTRY_BYTES
     end
     if total > max_bytes then
       cut = true

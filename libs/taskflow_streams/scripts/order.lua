@@ -1,7 +1,10 @@
 #!lua flags=allow-oom
--- order.lua: puts an order that concerns no single job ('drain', 'wake') into a worker's inbox.
+-- order.lua: puts an order that concerns no single job ('drain', 'resume', 'wake') into a worker's inbox.
 --
--- args  {worker, what}
+-- args  {worker, what, status?}: what its record is to say until it speaks for itself again
 
 order_worker(args.worker, args.what)
+if args.status and redis.call('EXISTS', K.worker .. args.worker) == 1 then
+  redis.call('HSET', K.worker .. args.worker, 'status', args.status)
+end
 return cmsgpack.pack('ok')

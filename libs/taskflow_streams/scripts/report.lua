@@ -1,11 +1,12 @@
 #!lua flags=allow-oom
 -- report.lua: a worker tells how attempts ended, and takes the next jobs in the same call.
 --
--- args  {worker, endings = {{id, fence, how, body?, delay?, class?, logs?}, …}, log_bytes?, ask? = {worker, pool, queues, want}}
+-- args  {worker, endings = {{id, fence, how, body?, delay?, class?, logs?, progress?}, …}, log_bytes?, ask? = {worker, pool, queues, want}}
 --       how: 'completed' (body: the result), 'failed' (body: the error; may retry), 'fatal' (failed, and no retry helps),
 --       'canceled' (body: why), 'released' (given back; costs no attempt)
 --       delay: ms until the retry, instead of the policy's (a jitter the worker has drawn, or what the handler asked for)
 --       class: the error's class, for the event
+--       progress: {fraction, note}, how far it came
 --       logs: the last of its output, {{stream, text}, …}, kept up to `log_bytes` of each stream
 --
 -- Replies {{word, …}, leases}.  Words: 'ok'; 'done' (this attempt was reported before); 'stale' (a later lease owns the job, or it
@@ -40,6 +41,7 @@ local function fail(id, job, how, body, delay, class)
     end_job(id, job, 'FAILED', 'job.failed', { error = class }, #body)
     return
   end
+  redis.call('HSETNX', K.job .. id, 'asked', job.due or '') -- when it was to start at first
   job.due = int(now + (delay or wait))
   transition(id, job, 'READY', 'job.retrying', { 'worker', '', 'entry', '', 'due', job.due },
     { error = class, due = tonumber(job.due) })
@@ -56,6 +58,7 @@ local function report(worker, ending)
 
   drop_lease(job)
   if logs then job.logged = (job.logged or 0) + append_log(id, job.attempt, logs, args.log_bytes) end
+  if ending[8] then redis.call('HSET', K.job .. id, 'progress', ending[8][1], 'progress_note', ending[8][2]) end
   if body ~= '' then
     redis.call('SET', K.result .. id, body)
   elseif how == 'completed' and job.attempt > 1 then

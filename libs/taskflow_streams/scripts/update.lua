@@ -79,7 +79,9 @@ end
 for _, field in ipairs(args.clear) do
   job[field] = nil
   redis.call('HDEL', K.job .. id, field)
+  if field == 'due' then redis.call('HDEL', K.job .. id, 'asked') end
 end
+if set.due then redis.call('HDEL', K.job .. id, 'asked') end
 if args.spec then
   job.size = job.size + #args.spec - redis.call('STRLEN', K.spec .. id)
   redis.call('SET', K.spec .. id, args.spec)
