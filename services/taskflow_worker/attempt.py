@@ -12,6 +12,7 @@ from taskflow.context import Context, enter
 from taskflow.executor import Executor, Report, Work
 from taskflow.tasks import Task
 from taskflow_streams import Lease, Spec, Token
+from taskflow_worker.ledger import Ledger
 from taskflow_worker.outcome import Outcome, Stopped, Succeeded, TimedOut, failed
 from taskflow_worker.output import OPEN, Discretion, Output
 from taskflow_worker.threads import ThreadRun, Threads
@@ -38,6 +39,7 @@ class Means:
     processes: TaskRunner | None = None
     kill_grace_s: float = KILL_GRACE_S
     discretion: Discretion = OPEN
+    ledger: Ledger | None = None
 
 
 class Attempt:

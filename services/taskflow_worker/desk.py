@@ -6,7 +6,7 @@ after a lost answer, what it may have leased unseen is given back before anythin
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from taskflow_streams import LOG_BYTES, Ending, Lease, Order, Partition, Pool, Renewed, Token
 from taskflow_worker.attempt import Means
@@ -14,6 +14,7 @@ from taskflow_worker.holding import Handlers, Holding
 from taskflow_worker.outcome import Stopped
 from taskflow_worker.slots import Slots
 
+RESTING_S = 0.02  # when all who have something to say have shipped too much lately
 GATHER_S = 0.004  # before output is shipped: what is written together travels together
 
 
@@ -35,22 +36,22 @@ class Desk:
         *,
         wait_s: float,
         join: Callable[[Partition], Awaitable[None]],
-        on_drain: Callable[[], None],
+        orders: Mapping[str, Callable[[], None]],
     ) -> None:
         self.index = partition.index
         self.using = 0
         self.hungry = True  # there may be jobs for us
         self.draining = False
-        self.holding = Holding(means, handlers, self.wake, lambda: slots.give_back(self))
+        self.holding = Holding(means, handlers, self.wake, lambda: slots.give_back(self), partition.index)
         self._partition, self._leases = partition, partition.leases
         self._worker, self._pool, self._slots = worker, pool, slots
-        self._wait_s, self._join, self._on_drain = wait_s, join, on_drain
+        self._wait_s, self._join, self._orders = wait_s, join, orders
         self._work = asyncio.Event()
         self._work.set()
         self._looked = asyncio.Event()
         self._quiet = asyncio.Event()  # no call is under way
         self._quiet.set()
-        self._joined = False
+        self.joined = False
         self._has_bell = False
         self._deaf = False  # waiting for orders alone
         self._in_doubt = False  # an answer was lost that may have held leases
@@ -69,6 +70,12 @@ class Desk:
         """Take nothing new."""
         self.draining = True
         self.hungry = False
+
+    def resume(self) -> None:
+        """Take jobs again."""
+        self.draining = False
+        self.hungry = True
+        self._work.set()
 
     async def pump(self) -> None:
         """Wait until something has ended or may be taken, then make one call."""
@@ -120,6 +127,7 @@ class Desk:
         await asyncio.sleep(GATHER_S)
         rows = self.holding.take_output()
         if not rows:
+            await asyncio.sleep(RESTING_S)
             return
         try:
             await self._leases.log_many(self._worker, [(output.token, chunks) for output, chunks in rows], LOG_BYTES)
@@ -136,13 +144,13 @@ class Desk:
                 self.holding.stop((order.job_id, order.fence), Stopped.CANCELED)
             case "lost":
                 self.holding.stop((order.job_id, order.fence), Stopped.LOST)
-            case "drain":
-                self._on_drain()
+            case verb if verb in self._orders:
+                self._orders[verb]()
 
     async def _look(self) -> None:
-        if not self._joined:
+        if not self.joined:
             await self._join(self._partition)
-            self._joined = True
+            self.joined = True
         if self._in_doubt:
             await self._resync()
         has_bell, self._has_bell = self._has_bell, False
@@ -172,9 +180,8 @@ class Desk:
             raise
         finally:
             self.hungry = (self.hungry or 0 < want == len(leases)) and not self.draining
-            if want > len(leases):
-                self._slots.give_back(self, want - len(leases))
-            elif want and self._slots.free:
+            self._slots.fill(self, want, len(leases))
+            if 0 < want == len(leases) and self._slots.free:
                 self._work.set()
         self.holding.taken(endings)
         strangers = self.holding.start(leases)

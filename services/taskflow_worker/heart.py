@@ -34,6 +34,10 @@ class Heart:
         self._stopped = asyncio.Event()
         self._thread.start()
 
+    async def wait_end(self) -> None:
+        """Return when it does not beat any more."""
+        await self._stopped.wait()
+
     async def stop(self) -> None:
         """Beat no more, and return when that is so."""
         self._unwanted = True

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
 from taskflow.executor import Executor
 from taskflow.tasks import Task
@@ -31,15 +32,16 @@ class Holding:
         handlers: Handlers,
         changed: Callable[[], None],
         freed: Callable[[], None],
+        partition: int = 0,
     ) -> None:
         self.attempts: dict[Token, Attempt | None] = {}  # the heart reads the keys, from its thread
         self.progress: dict[Token, tuple[float, str]] = {}
         self.empty = asyncio.Event()
         self.empty.set()
-        self.started = 0
         self.spoken = asyncio.Event()  # there is output to ship
         self._means, self._handlers = means, handlers
         self._changed, self._freed = changed, freed
+        self._partition, self._ledger = partition, means.ledger
         self._log: Log = get_log(worker_id=means.worker)
         self._talking: dict[Token, Output] = {}
         self._endings: list[Ending] = []
@@ -54,6 +56,8 @@ class Holding:
         strangers = []
         for lease in leases:
             token = lease.job_id, lease.fence
+            if self._ledger is not None:  # before it runs: from then on there may be no time for it
+                self._ledger.add(self._partition, token)
             handler = self._handlers.get(lease.handler)
             if handler is None:
                 strangers.append(lease)
@@ -65,7 +69,6 @@ class Holding:
                 output = Output(token, self._heard, self._note, means.kill_grace_s, means.discretion)
                 attempt = self.attempts[token] = Attempt(lease, handler, means, output)
                 attempt.start(self._ended)
-                self.started += 1
         if self.attempts:
             self.empty.clear()
         return strangers
@@ -101,7 +104,7 @@ class Holding:
     def taken(self, endings: list[Ending]) -> None:
         """The server has these, which were the next."""
         for ending in endings:
-            self.attempts.pop((ending.job_id, ending.fence), None)
+            self._forget((ending.job_id, ending.fence))
         del self._endings[: len(endings)]
         self._check_empty()
 
@@ -111,11 +114,15 @@ class Holding:
         return bool(self._endings)
 
     def take_output(self) -> list[tuple[Output, list[Chunk]]]:
-        """What the attempts have written, as much as fits into one call."""
+        """What the attempts have written, as much as fits into one call, and without those that have to wait."""
         rows: list[tuple[Output, list[Chunk]]] = []
-        size = 0
-        while self._talking and size < REPORT_BYTES and len(rows) < BATCH:
-            _, output = self._talking.popitem()
+        size, now_s = 0, monotonic()
+        for token, output in list(self._talking.items()):
+            if size >= REPORT_BYTES or len(rows) == BATCH:
+                break
+            if not output.may_ship(now_s):
+                continue
+            del self._talking[token]
             if chunks := output.take():
                 rows.append((output, chunks))
                 size += sum(len(chunk[1]) for chunk in chunks)
@@ -152,10 +159,10 @@ class Holding:
         ending = ending_of(attempt.token, outcome, attempt.stopped)
         self._tell(attempt, ending)
         if ending is not None:
-            rest = attempt.output.take_rest()
-            self._endings.append(replace(ending, logs=rest) if rest else ending)
+            rest, progress = attempt.output.take_rest(), self.progress.get(attempt.token)
+            self._endings.append(replace(ending, logs=rest, progress=progress) if rest or progress else ending)
         else:
-            self.attempts.pop(attempt.token, None)
+            self._forget(attempt.token)
             self._check_empty()
         self.progress.pop(attempt.token, None)
         attempt.when_free(self._freed)
@@ -177,6 +184,11 @@ class Holding:
 
     def _note(self, token: Token, fraction: float, note: str) -> None:
         self.progress[token] = (fraction, note)
+
+    def _forget(self, token: Token) -> None:
+        self.attempts.pop(token, None)
+        if self._ledger is not None:
+            self._ledger.remove(self._partition, token)
 
     def _check_empty(self) -> None:
         if not self.attempts:

@@ -8,6 +8,8 @@ from taskflow.executor import Kit, Limits
 from taskflow_runtime import Service, run
 from taskflow_streams import Store
 from taskflow_worker.capture import capture
+from taskflow_worker.deputy import Charge, Deputy
+from taskflow_worker.ledger import Ledger
 from taskflow_worker.modules import load_tasks
 from taskflow_worker.output import Discretion
 from taskflow_worker.processes import Nursery
@@ -38,6 +40,12 @@ async def main(service: Service[WorkerSettings]) -> None:
         async def connect() -> Store:
             return await Store.connect(settings.redis_url, namespace=settings.namespace)
 
+        heartbeat_s = min(settings.heartbeat_s, settings.lease_renewal_s)
+
+        def deputize(worker_id: str, ledger: Ledger) -> Deputy:
+            charge = Charge(worker_id, settings.redis_url, settings.namespace, heartbeat_s, ledger.rows)
+            return Deputy(charge, ledger)
+
         worker = Worker(
             service.store,
             connect,
@@ -46,7 +54,7 @@ async def main(service: Service[WorkerSettings]) -> None:
             processes=processes,
             slots=settings.worker_concurrency,
             queues=settings.subscriptions,
-            heartbeat_s=min(settings.heartbeat_s, settings.lease_renewal_s),
+            heartbeat_s=heartbeat_s,
             wait_s=min(settings.heartbeat_s, settings.ready_within_s / 2),
             on_read=service.health.beat,
             kill_grace_s=settings.kill_grace_s,
@@ -54,6 +62,7 @@ async def main(service: Service[WorkerSettings]) -> None:
             cancel_at_stop=settings.worker_cancel_at_stop,
             max_jobs=settings.worker_max_jobs,
             max_memory_bytes=settings.worker_max_memory_mb and settings.worker_max_memory_mb * MIB,
+            deputize=deputize,
         )
         service.log.info(
             "worker.started",

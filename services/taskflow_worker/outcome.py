@@ -10,6 +10,7 @@ from taskflow_streams import Ending, Failure, How, Token
 
 MESSAGE_CHARS = 2_000
 TRACEBACK_CHARS = 16_000  # of its end, where the cause stands
+_OURS = ("taskflow_worker.", "taskflow.calling")
 
 
 __all__ = ["Failed", "Outcome", "Stopped", "Succeeded", "TimedOut", "ending_of", "failed"]
@@ -67,6 +68,6 @@ def _storable(text: str) -> str:
 
 def _below_the_worker(trace: TracebackType | None) -> TracebackType | None:
     """The traceback from the handler on; our own frames above it explain nothing."""
-    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("taskflow_worker."):
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
         trace = trace.tb_next
     return trace

@@ -2,6 +2,9 @@
 
 Bounded whatever happens: of each stream LOG_BYTES and one byte more are taken, by which the server knows that
 something was cut; the rest is counted and dropped.  Chunks carry their offset, so sending them twice does no harm.
+
+An attempt that writes byte by byte, now here, now there, would make an entry of the log of each.  So what waits to be
+shipped is joined, stream by stream, once there is more than a little of it; and who has shipped much lately waits.
 """
 
 import threading
@@ -13,6 +16,10 @@ from taskflow_domain import Redactor
 from taskflow_streams import LOG_BYTES, Token
 
 CHUNK_BYTES = 32 << 10  # of one entry in the log: small enough to page through
+
+APART = 8  # chunks that keep the order in which two streams were written; further ones join the last of their stream
+BURST = 500.0  # chunks that an attempt may ship at once
+STEADY_PER_S = 50.0  # and in the long run: no reader sees the difference, and the log stays short
 
 Chunk = tuple[str, bytes, int]  # stream, data, how many bytes of that stream came before
 
@@ -31,8 +38,10 @@ _lock = threading.Lock()  # one for all, as most attempts never write: a lock fo
 class Output:
     """One attempt's output.  `write` may be called from any thread; it never blocks and never fails."""
 
-    __slots__ = ("_discretion", "_guards", "_note", "_offsets", "_on_news", "_pending", "_secrets", "_then", "grace_s",
-                 "shipping", "token")  # fmt: skip
+    __slots__ = (
+        "_credit", "_credit_at", "_discretion", "_guards", "_note", "_offsets", "_on_news", "_pending", "_secrets",
+        "_then", "grace_s", "shipping", "token",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -51,6 +60,7 @@ class Output:
         self._secrets: tuple[str, ...] = ()
         self._guards: dict[str, Redactor] | None = None
         self._then: Callable[[], None] | None = None
+        self._credit, self._credit_at = BURST, 0.0
 
     def write(self, stream: Stream, data: bytes) -> None:
         """Add to the output."""
@@ -71,10 +81,17 @@ class Output:
             for guard in (self._guards or {}).values():
                 guard.add(secret)
 
+    def may_ship(self, now_s: float) -> bool:
+        """Whether it has not shipped too much lately."""
+        self._credit = min(BURST, self._credit + (now_s - self._credit_at) * STEADY_PER_S)
+        self._credit_at = now_s
+        return self._credit >= 1
+
     def take(self) -> list[Chunk]:
         """What is to be shipped; it counts as shipping until `shipped` or `keep`."""
         with _lock:
             chunks, self._pending = self._pending, []
+        self._credit -= len(chunks)
         self.shipping = bool(chunks)
         return chunks
 
@@ -124,10 +141,15 @@ class Output:
         self._offsets[stream] = offset + len(data)
 
     def _append(self, stream: str, data: bytes, offset: int) -> None:
-        """Neighbours of one stream that are short become one chunk."""
-        if self._pending:
-            last_stream, last, at = self._pending[-1]
-            if last_stream == stream and len(last) + len(data) <= CHUNK_BYTES:
-                self._pending[-1] = (stream, last + data, at)
+        """Neighbours of one stream that are short become one chunk; among many, those that are not neighbours, too."""
+        pending = self._pending
+        for i in range(len(pending) - 1, max(-1, len(pending) - 1 - APART), -1):
+            last_stream, last, at = pending[i]
+            if last_stream == stream:
+                if len(last) + len(data) > CHUNK_BYTES:
+                    break
+                pending[i] = (stream, last + data, at)
                 return
-        self._pending.append((stream, data, offset))
+            if len(pending) < APART:
+                break
+        pending.append((stream, data, offset))

@@ -22,7 +22,10 @@ class Usage:
 
     def _sums(self) -> tuple[float, int]:
         cpu_s, rss = 0.0, 0
-        for member in (self._process, *self._process.children(recursive=True)):
+        members = [self._process]
+        with suppress(psutil.Error):
+            members += self._process.children(recursive=True)
+        for member in members:
             with suppress(psutil.Error):  # it has just ended
                 used = member.cpu_times()
                 cpu_s += used.user + used.system

@@ -5,7 +5,6 @@ back, which costs no attempt.  Either way it leaves the list of workers.
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 
@@ -14,30 +13,33 @@ from taskflow.tasks import Task
 from taskflow_domain import Subscriptions
 from taskflow_runtime.logs import Log, get_log
 from taskflow_runtime.loops import Backoff, Outage, name_of
-from taskflow_streams import Partition, Pool, Renewed, Store, Unavailable
+from taskflow_streams import Partition, Pool, Store, Unavailable
 from taskflow_worker.attempt import KILL_GRACE_S, Means, TaskRunner
+from taskflow_worker.deputy import Deputy
 from taskflow_worker.desk import Desk
+from taskflow_worker.fitness import Fitness, Step
 from taskflow_worker.heart import Connect, Heart
 from taskflow_worker.holding import Handlers
 from taskflow_worker.identity import describe, new_worker_id
+from taskflow_worker.ledger import Ledger
 from taskflow_worker.outcome import Stopped
 from taskflow_worker.output import OPEN, Discretion
+from taskflow_worker.pulse import Pulse
 from taskflow_worker.slots import Slots
-from taskflow_worker.usage import Usage
 
 PROGRESS_S = 1.0
 UNWIND_S = 1.5  # for attempts that were told to stop; all three together: less than the five seconds that
 HAND_BACK_S = 2.0  # the process has after its grace
 LEAVE_S = 1.0
 CANCEL_AGAIN_S = 0.1
-SHOWN_IDS = 50  # of running jobs, in the list of workers
-BUSY_LOOP_S = 1.0  # an event loop that answers later than this runs something that blocks it
 
-Step = Callable[[], Awaitable[None]]
+
+class Broken(Exception):
+    """A part without which the worker would only look alive has ended."""
 
 
 class Worker:
-    """Runs the jobs of a store.  `connect` makes a second store, for the heart in its own thread.
+    """Runs the jobs of a store.  `connect` makes a second store, for the heart in its own thread; `deputize` a deputy.
 
     `on_read` is called after the server was read, as long as nothing fails: who consumes nothing is not ready.
     After `max_jobs` jobs, or beyond `max_memory_bytes`, it comes to its end as if it were told to stop.
@@ -61,119 +63,127 @@ class Worker:
         cancel_at_stop: bool = False,
         max_jobs: int | None = None,
         max_memory_bytes: int | None = None,
+        deputize: Callable[[str, Ledger], Deputy] | None = None,
     ) -> None:
         self.id = new_worker_id()
+        self._ledger = Ledger(2 * slots)  # an ending that was not told yet still holds its lease
+        self._deputy = deputize(self.id, self._ledger) if deputize is not None else None
         handlers: dict[str, Task | Executor] = {f"@{name}": executor for name, executor in (executors or {}).items()}
         handlers |= tasks
-        means = Means(self.id, processes=processes, kill_grace_s=kill_grace_s, discretion=discretion)
+        means = Means(
+            self.id, processes=processes, kill_grace_s=kill_grace_s, discretion=discretion, ledger=self._ledger
+        )
         self.pool = _pool(handlers, queues or Subscriptions(all=True))
-        self.slots = Slots(slots)
+        self.slots = Slots(slots, max_jobs)
         self.desks = [self._desk(partition, handlers, means, wait_s) for partition in store.partitions]
         self.slots.share_among(self.desks)
         self._store = store
         self._about = describe(self.id, slots, queues or Subscriptions(all=True), len(handlers))
-        self._usage = Usage()
         self._cancel_at_stop = cancel_at_stop
-        self._max_jobs, self._max_memory_bytes = max_jobs, max_memory_bytes
+        self._max_memory_bytes = max_memory_bytes
         self._enough = asyncio.Event()
-        self._answered_at = time.monotonic()  # by the event loop, to the heart
         self._status = "active"
         self._on_read = on_read
         self._log: Log = get_log(worker_id=self.id)
         self._outage = Outage(self._log)
-        self.failing: set[Step] = set()  # steps that did not succeed when they were last taken
-        self._heart = Heart(connect, self._beat, heartbeat_s, self._log)
+        self.fitness = Fitness(wait_s)
+        self._loops: list[asyncio.Task[None]] = []
+        pulse = Pulse(
+            self.id, self.desks, self.fitness, self._ledger, self._log, lambda: self._status, self._join, self._weigh
+        )
+        self._heart = Heart(connect, pulse.beat, heartbeat_s, self._log)
 
     async def run(self, stopping: asyncio.Event) -> None:
-        """Work until `stopping` is set and all that runs has ended, or until cancelled."""
-        self._loop = asyncio.get_running_loop()
+        """Work until `stopping` is set and all that runs has ended, or until cancelled.  Raises Broken."""
+        rounds: list[Step] = [desk.listen for desk in self.desks]
+        self.fitness.expect(rounds)
         self._heart.start()
-        steps = [self._ship_progress, *(desk.pump for desk in self.desks), *(desk.ship_output for desk in self.desks)]
-        loops = [asyncio.create_task(self._again(step)) for step in steps]
-        loops += [asyncio.create_task(self._again(desk.listen, reads=True)) for desk in self.desks]
+        steps: list[Step] = [self.fitness.tick, self._ship_progress]
+        for desk in self.desks:
+            steps += [desk.pump, desk.ship_output]
+        self._loops = [asyncio.create_task(self._again(step), name=name_of(step)) for step in [*steps, *rounds]]
+        self._loops.append(asyncio.create_task(self._heart.wait_end(), name="heart"))
         try:
-            await _first(stopping, self._enough)
+            await self._while_whole(_first(stopping, self._enough))
             self.drain("stopping")
-            await self._empty()
+            await self._while_whole(self._empty())
         finally:
             self.drain("stopping")
             await self._hand_back()
-            await _end(loops)
+            await _end(self._loops)
             await self._heart.stop()
+            if self._deputy is not None:
+                self._deputy.close()
+            self._ledger.close()
             await self._leave()
 
     def drain(self, status: str = "draining") -> None:
         """Take nothing new; what runs goes on."""
+        if status != self._status:
+            self._log.info(f"worker.{status}", running=sum(len(desk.holding.attempts) for desk in self.desks))
         self._status = status
         for desk in self.desks:
             desk.drain()
 
+    def resume(self) -> None:
+        """Take jobs again, after a drain that was no stop."""
+        if self._status == "draining":
+            self._status = "active"
+            self._log.info("worker.resumed")
+            for desk in self.desks:
+                desk.resume()
+
+    async def _while_whole(self, work: Awaitable[None]) -> None:
+        """Do it; but not without all the loops, which never end by themselves."""
+        doing = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait([doing, *self._loops], return_when=asyncio.FIRST_COMPLETED)
+            if ended := [loop.get_name() for loop in self._loops if loop.done()]:
+                raise Broken(f"{', '.join(ended)} has ended; nothing would be done any more")
+            doing.result()
+        finally:
+            doing.cancel()
+
     def _desk(self, partition: Partition, handlers: Handlers, means: Means, wait_s: float) -> Desk:
         return Desk(
             partition, self.id, self.pool, handlers, means, self.slots, wait_s=wait_s, join=self._join,
-            on_drain=self.drain,
+            orders={"drain": self.drain, "resume": self.resume},
         )  # fmt: skip
 
-    async def _again(self, step: Step, *, reads: bool = False) -> None:
+    async def _again(self, step: Step) -> None:
         """Take a step for ever, and survive whatever it meets."""
         backoff = Backoff()
         while True:
             try:
                 await step()
             except Unavailable as error:
-                self.failing.add(step)
+                self.fitness.failing.add(step)
                 self._outage.failed(error)
             except Exception:
-                self.failing.add(step)
+                self.fitness.failing.add(step)
                 self._log.exception("step.failed", step=name_of(step))
             else:
-                self.failing.discard(step)
-                self._went_well(reads)
+                self._went_well(step)
                 backoff.reset()
                 continue
             await asyncio.sleep(backoff.pause())
 
-    def _went_well(self, reads: bool) -> None:
-        if not self.failing and not self._heart.failing:
+    def _went_well(self, step: Step) -> None:
+        self.fitness.went_well(step)
+        if self.slots.spent:
+            self._recycle("jobs")
+        if not self.fitness.failing and not self._heart.failing:
             self._outage.passed()
-            if reads:
+            if self.fitness.is_round(step):
                 self._on_read()
 
     async def _join(self, partition: Partition) -> None:
         await partition.workers.join(self.id, self.pool, {**self._about, "status": self._status})
 
-    async def _beat(self, store: Store) -> None:
-        """One heartbeat; runs in the heart's thread."""
-        held = [desk.holding.tokens() for desk in self.desks]
-        ids = [job_id for tokens in held for job_id, _ in tokens]
-        cpu, rss = self._usage.read()
-        fields: dict[str, str | int | float] = {
-            "status": self._condition(),
-            "running": len(ids),
-            "running_ids": ",".join(ids[:SHOWN_IDS]),
-            "cpu": round(cpu, 1),
-            "rss": rss,
-        }
-        self._loop.call_soon_threadsafe(self._answer)
-        if self._max_memory_bytes is not None and rss > self._max_memory_bytes:
-            self._loop.call_soon_threadsafe(self._recycle, "memory")
-        for desk, tokens in zip(self.desks, held, strict=True):
-            partition = store.partitions[desk.index]
-            words, known = await partition.leases.renew(self.id, tokens, fields)
-            news = [(token, word) for token, word in zip(tokens, words, strict=True) if word is not Renewed.OK]
-            if news:
-                self._loop.call_soon_threadsafe(desk.told, news)
-            if not known:
-                await self._join(partition)
-
-    def _condition(self) -> str:
-        """The status to tell: degraded while something fails, or a job blocks the event loop."""
-        if self._status == "active" and (self.failing or time.monotonic() - self._answered_at > BUSY_LOOP_S):
-            return "degraded"
-        return self._status
-
-    def _answer(self) -> None:
-        self._answered_at = time.monotonic()
+    def _weigh(self, rss: int) -> None:
+        """End if it has grown too large.  One that has done nothing yet would be no smaller if it were started anew."""
+        if self._max_memory_bytes is not None and rss > self._max_memory_bytes and self.slots.taken:
+            self._recycle("memory")
 
     def _recycle(self, why: str) -> None:
         if not self._enough.is_set():
@@ -181,9 +191,9 @@ class Worker:
             self._enough.set()
 
     async def _ship_progress(self) -> None:
+        if self._deputy is not None:
+            self._deputy.ensure()
         await asyncio.sleep(PROGRESS_S)
-        if self._max_jobs is not None and sum(desk.holding.started for desk in self.desks) >= self._max_jobs:
-            self._recycle("jobs")
         for desk in self.desks:
             await desk.ship_progress()
 

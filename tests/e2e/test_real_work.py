@@ -76,6 +76,18 @@ def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
+def valkey(stack: Stack) -> psutil.Process:
+    """The server."""
+    [one] = [each for each in psutil.Process(stack.process.pid).children(recursive=True) if "valkey" in each.name()]
+    return one
+
+
+def peak_bytes(process: psutil.Process) -> int:
+    """The most memory it ever had."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return next(int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmHWM"))
+
+
 def test_a_shell_job_tells_its_output_and_exit_code(stack: Stack) -> None:
     """Both streams, the exit code, and the JSON it has written as its output."""
     good = shell(stack, 'echo out; echo err >&2; echo "{\\"n\\": 1}" > "$TASKFLOW_OUTPUT"')
@@ -109,16 +121,52 @@ def test_a_secret_is_not_seen_in_the_output(stack: Stack) -> None:
     assert output(stack, job_id) == "it is ***\n"
 
 
+@pytest.mark.parametrize(
+    ("cmd", "printed"),
+    [
+        ("true", ""),
+        ("printf 'a\\nb'", "a\nb"),
+        ("printf 'h\\303'; sleep 0.3; printf '\\251llo'", "héllo"),  # one character in two pieces
+        ("printf 'x\\377\\376y'", "x\ufffd\ufffdy"),
+        ("head -c 300000 /dev/zero | tr '\\0' z", "z" * 300_000),
+        ("for i in 1 2 3; do echo $i; sleep 0.05; done", "1\n2\n3\n"),
+    ],
+    ids=["none", "no newline at the end", "a character cut in two", "no text", "one long line", "bit by bit"],
+)
+def test_output_of_every_shape_arrives(stack: Stack, cmd: str, printed: str) -> None:
+    """Whole, and as text."""
+    job_id = shell(stack, cmd)
+
+    assert stack.ended(job_id)["status"] == "COMPLETED"
+    assert output(stack, job_id) == printed
+
+
 def test_output_without_end_is_cut_with_a_mark(stack: Stack) -> None:
-    """A hundred megabytes: the first of them are kept, and the worker stays small."""
-    job_id = shell(stack, "head -c 100000000 /dev/zero | tr '\\0' 'x'; echo; echo end >&2")
+    """A gigabyte: the first of it is kept, and neither the worker nor the server grows."""
+    before = peak_bytes(valkey(stack))
+    job_id = shell(stack, "head -c 1000000000 /dev/zero | tr '\\0' 'x'; echo; echo end >&2")
 
     assert stack.ended(job_id)["status"] == "COMPLETED"
     items = stack.http.get(f"/jobs/{job_id}/logs", params={"limit": 1000}).json()["items"]
     assert sum(len(item["text"]) for item in items if item["stream"] == "stdout") == 1 << 20
     assert any("cut" in item["text"] for item in items if item["stream"] == "system")
     assert output(stack, job_id, "stderr") == "end\n"
-    assert stack.service("worker").memory_info().rss < 300 << 20
+    assert peak_bytes(stack.service("worker")) < 300 << 20
+    assert peak_bytes(valkey(stack)) < before + (64 << 20)
+
+
+def test_output_of_any_shape_is_shown(stack: Stack) -> None:
+    """Bytes that are no text, characters cut by the edge of a chunk, a line of 500 KB; all of it before a SIGKILL."""
+    binary = shell(stack, "printf 'a\\0b\\377\\303'")
+    cut = python(stack, "print_at_length", "é", 30_001)
+    killed = shell(stack, "head -c 500000 /dev/zero | tr '\\0' 'x'; echo last; kill -9 $$")
+
+    assert stack.ended(binary)["status"] == "COMPLETED"
+    assert output(stack, binary) == "a\0b\ufffd\ufffd"
+    assert stack.ended(cut)["status"] == "COMPLETED"
+    assert output(stack, cut) == "x" + "é" * 30_001 + "\n"
+    assert "SIGKILL" in stack.ended(killed)["error"]["message"]
+    assert output(stack, killed) == "x" * 500_000 + "last\n"
 
 
 def test_a_job_that_ignores_sigterm_is_killed_with_its_children(stack: Stack, tmp_path: Path) -> None:
@@ -204,9 +252,9 @@ def test_a_restart_of_the_server_costs_no_running_job_an_attempt(stack: Stack) -
     for job_id in ids:
         running(stack, job_id)
 
-    [valkey] = [p for p in psutil.Process(stack.process.pid).children(recursive=True) if "valkey" in p.name()]
-    valkey.kill()
-    eventually(lambda: not valkey.is_running() or valkey.status() == psutil.STATUS_ZOMBIE, "end of the server")
+    server = valkey(stack)
+    server.kill()
+    eventually(lambda: gone(server.pid), "end of the server")
     eventually(lambda: stack.http.get("/queues").status_code == 200, "server that is back")
 
     for job in [stack.ended(job_id) for job_id in ids]:

@@ -7,6 +7,7 @@ import pytest
 
 from taskflow_streams import Store
 from taskflow_streams.embedded import EmbeddedServer
+from taskflow_worker.processes import Nursery
 from tests.support.consistency import faults
 from tests.support.engine import Clock
 
@@ -52,3 +53,12 @@ async def wide_store(connect: Connect) -> Store:
 def clock(store: Store) -> Clock:
     """The store's time, in the test's hands."""
     return Clock(store)
+
+
+@pytest.fixture
+async def nursery() -> AsyncIterator[Nursery]:
+    """One that has started."""
+    one = Nursery()
+    await one.start()
+    yield one
+    await one.close()

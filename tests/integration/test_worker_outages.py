@@ -163,7 +163,7 @@ async def test_a_worker_outlives_its_server(tmp_path: Path) -> None:
             go.set()
 
             async def noticed() -> bool:
-                return len(one.worker.failing) >= 2
+                return len(one.worker.fitness.failing) >= 2
 
             await until(noticed, "the loss of the server")
             before = len(reads)

@@ -3,84 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
-from taskflow.executor import Failed, Kit, Limits, Stream, Succeeded, Work
+from taskflow.executor import Failed, Limits, Succeeded
 from taskflow_worker.processes import Nursery
 from taskflow_worker.runners.pool import TaskPool
 from taskflow_worker.runners.python import Python
 from taskflow_worker.runners.shell import Shell
-from tests.support.working import until
-
-
-class Heard:
-    """A report that remembers."""
-
-    def __init__(self, grace_s: float = 0.5) -> None:
-        self.grace_s = grace_s
-        self.out, self.err, self.told = b"", b"", []  # type: ignore[var-annotated]
-
-    def write(self, stream: Stream, data: bytes) -> None:
-        if stream == "stdout":
-            self.out += data
-        else:
-            self.err += data
-
-    def progress(self, fraction: float, note: str = "") -> None:
-        self.told.append((fraction, note))
-
-    def redact(self, secret: str) -> None:
-        """Not looked at here."""
-
-
-def work(payload: dict[str, Any], fence: int = 1) -> Work:
-    """An attempt."""
-    return Work("01234567-89ab-7000-8000-0123456789ab", 1, fence, "q", "n", "t", "w", json.dumps(payload).encode())
-
-
-@pytest.fixture
-async def nursery() -> AsyncIterator[Nursery]:
-    """One that has started."""
-    one = Nursery()
-    await one.start()
-    yield one
-    await one.close()
-
-
-def kit(nursery: Nursery, **options: Any) -> Kit:
-    """What executors get."""
-    return Kit(env_allowlist=("PATH",), services={"nursery": nursery}, **options)
-
-
-def gone(pid: int) -> bool:
-    """Whether no such process runs."""
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
-def written(path: Path) -> str:
-    """A whole line that a command has written there."""
-    text = path.read_text() if path.exists() else ""
-    return text if text.endswith("\n") else ""
-
-
-async def read_pid(path: Path) -> int:
-    """The pid that a command has written there."""
-
-    async def there() -> bool:
-        return bool(written(path))
-
-    await until(there, f"pid in {path}")
-    return int(written(path))
+from tests.support.processes import Heard, end_of, gone, kit, read_pid, work, written
 
 
 async def test_a_process_that_left_its_group_dies_with_its_job(nursery: Nursery, tmp_path: Path) -> None:
@@ -92,12 +29,7 @@ async def test_a_process_that_left_its_group_dies_with_its_job(nursery: Nursery,
     )
 
     assert isinstance(outcome, Succeeded)
-    pid = await read_pid(pids)
-
-    async def dead() -> bool:
-        return gone(pid)
-
-    await until(dead, "end of the daemon")
+    await end_of(await read_pid(pids))
 
 
 async def test_a_nursery_that_was_killed_fails_its_jobs_and_is_replaced(nursery: Nursery, tmp_path: Path) -> None:
@@ -111,12 +43,65 @@ async def test_a_nursery_that_was_killed_fails_its_jobs_and_is_replaced(nursery:
     outcome = await asyncio.wait_for(running, 10)
     assert isinstance(outcome, Failed)
     assert "died" in outcome.failure.message
-
-    async def dead() -> bool:
-        return gone(pid)
-
-    await until(dead, "end of the job's process")
+    await end_of(pid)
     assert await shell.run(work({"cmd": "true"}), Heard()) == Succeeded(b'{"exit_code":0,"output":null}')
+
+
+@pytest.mark.parametrize("victim", ["taskflow nursery", "taskflow guardian"])
+async def test_what_left_its_group_dies_with_nursery_or_guardian(nursery: Nursery, tmp_path: Path, victim: str) -> None:
+    """Whichever of the two is killed: the grandchild of a session of its own ends, before its job is told to have."""
+    pids = tmp_path / "pid"
+    cmd = f"setsid sh -c 'echo $$ > {pids}; sleep 300' & wait"
+    running = asyncio.create_task(Shell(kit(nursery)).run(work({"cmd": cmd}), Heard()))
+    pid = await read_pid(pids)
+
+    folder = nursery._folder
+    next(each for each in psutil.Process(pid).parents() if " ".join(each.cmdline()).strip() == victim).kill()
+
+    assert isinstance(await asyncio.wait_for(running, 20), Failed)
+    if victim == "taskflow nursery":
+        assert gone(pid)
+    await end_of(pid)
+    assert not os.path.exists(folder)  # noqa: ASYNC240 - a look
+
+
+async def test_a_cancel_while_the_nursery_dies_holds_up_nobody(nursery: Nursery, tmp_path: Path) -> None:
+    """There is nobody to pass the signal on to; the next job is started by the next nursery."""
+    shell, pids = Shell(kit(nursery)), tmp_path / "pid"
+    running = asyncio.create_task(shell.run(work({"cmd": f"echo $$ > {pids}; sleep 300"}), Heard()))
+    psutil.Process(await read_pid(pids)).parent().kill()  # type: ignore[union-attr]
+    while nursery._line is not None:  # noqa: ASYNC110 - the very moment after
+        await asyncio.sleep(0)
+
+    running.cancel()
+    await asyncio.wait([running], timeout=20)
+
+    assert running.cancelled()
+    next_one = shell.run(work({"cmd": "true"}), Heard())
+    assert await asyncio.wait_for(next_one, 20) == Succeeded(b'{"exit_code":0,"output":null}')
+
+
+async def test_no_signal_is_lost_on_a_nursery_that_is_slow(nursery: Nursery) -> None:
+    """More orders than it takes at once, and then their cancels: none runs on."""
+    shell = Shell(kit(nursery))
+    await shell.run(work({"cmd": "true"}), Heard())
+    process = next(each for each in psutil.Process().children(recursive=True) if "nursery" in each.cmdline()[0])
+    process.suspend()
+    try:
+        attempts = [
+            asyncio.create_task(shell.run(work({"cmd": "sleep 300", "env": {"X": "x" * 4000}}), Heard(0)))
+            for _ in range(150)
+        ]
+        await asyncio.sleep(0)
+        for attempt in attempts:
+            attempt.cancel()
+    finally:
+        process.resume()
+
+    _, waiting = await asyncio.wait(attempts, timeout=30)
+
+    assert not waiting
+    assert not [each for each in process.children() if "sleep" in each.name()]
 
 
 @pytest.mark.parametrize(
@@ -226,26 +211,25 @@ async def test_a_pool_keeps_its_processes_and_replaces_the_dead(
 
 
 async def test_nothing_outlives_a_worker_that_was_killed(tmp_path: Path) -> None:
-    """kill -9 of whoever started the nursery ends the nursery and every process of a job."""
-    script, pids = tmp_path / "holder.py", tmp_path / "pid"
+    """kill -9 of whoever started the nursery ends the nursery and every process of a job, and removes their files."""
+    script, pids, folder = tmp_path / "holder.py", tmp_path / "pid", tmp_path / "folder"
+    cmd = f"dirname $TASKFLOW_OUTPUT > {folder}; sleep 300 & echo $! > {pids}; wait"
     script.write_text(
         "import asyncio, json\n"
-        "from tests.integration.test_worker_processes import Heard, Nursery, Shell, kit, work\n"
+        "from tests.support.processes import Heard, Nursery, kit, work\n"
+        "from taskflow_worker.runners.shell import Shell\n"
         "async def main():\n"
         "    nursery = Nursery()\n"
         "    await nursery.start()\n"
-        f"    await Shell(kit(nursery)).run(work({{'cmd': 'sleep 300 & echo $! > {pids}; wait'}}), Heard())\n"
+        f"    await Shell(kit(nursery)).run(work({{'cmd': {cmd!r}}}), Heard())\n"
         "asyncio.run(main())\n"
     )
     root = str(Path(__file__).parents[2])
     holder = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": root})  # noqa: ASYNC220
     pid = await read_pid(pids)
-    family = [psutil.Process(pid), *psutil.Process(holder.pid).children(recursive=True)]
+    family = [pid, *(each.pid for each in psutil.Process(holder.pid).children(recursive=True))]
 
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-
-    async def all_dead() -> bool:
-        return all(gone(each.pid) for each in family)
-
-    await until(all_dead, "end of all")
+    await end_of(*family)
+    assert not os.path.exists(written(folder).strip())  # noqa: ASYNC240

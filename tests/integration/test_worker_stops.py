@@ -335,7 +335,11 @@ async def test_a_stopping_worker_lets_its_jobs_finish(store: Store, server: Embe
         await happened(started, "the attempt")
 
         one.stopping.set()
-        await asyncio.sleep(0)
+
+        async def stops() -> bool:
+            return all(desk.draining for desk in one.worker.desks)
+
+        await until(stops, "the beginning of its end")
         later = await submitted(store, "work")
         go.set()
         await one.stop()

@@ -51,7 +51,10 @@ class Stack:
             )
         running = eventually(self._ready, f"stack that is ready; see {log.name}")
         self.redis_url = running.redis_url
-        self.http = httpx.Client(base_url=f"{running.api_url}/api/v1", timeout=30)
+        self.api_url = running.api_url
+        token = self._settings.get("TASKFLOW_API_TOKEN")
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.http = httpx.Client(base_url=f"{running.api_url}/api/v1", headers=headers, timeout=30)
         return self
 
     def __exit__(self, *_: object) -> None:

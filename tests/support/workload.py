@@ -14,6 +14,11 @@ def add(a: int, b: int = 0) -> int:
     return a + b
 
 
+def print_at_length(what: str, times: int) -> None:
+    """One long line."""
+    print("x" + what * times)  # noqa: T201 - to be seen in the log
+
+
 def spin(seconds: float) -> str:
     """Compute for so long, without a pause."""
     until = time.monotonic() + seconds

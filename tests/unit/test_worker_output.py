@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from taskflow_streams import LOG_BYTES
-from taskflow_worker.output import CHUNK_BYTES, Discretion, Output
+from taskflow_worker.output import APART, BURST, CHUNK_BYTES, STEADY_PER_S, Discretion, Output
 
 
 def an_output(*patterns: str) -> Output:
@@ -78,3 +78,34 @@ def test_secrets_are_hidden_also_across_writes() -> None:
     output.write("stdout", b"23\nhunt")
 
     assert b"".join(data for _, data, _ in output.take_rest()) == b"my *** and ***\nhunt"
+
+
+def test_many_small_pieces_of_two_streams_are_joined() -> None:
+    """The first keep their order; then each stream has one place, and not a byte is lost or moved within it."""
+    output = an_output()
+    for number in range(1000):
+        output.write("stdout" if number % 2 else "stderr", b"%d " % number)
+
+    chunks = output.take()
+
+    assert len(chunks) == APART
+    for stream, first in (("stderr", 0), ("stdout", 1)):
+        whole = b""
+        for _, data, offset in (chunk for chunk in chunks if chunk[0] == stream):
+            assert offset == len(whole)
+            whole += data
+        assert whole == b"".join(b"%d " % number for number in range(first, 1000, 2))
+
+
+def test_who_ships_without_end_waits_in_between() -> None:
+    """A burst at once, then so many a second; who rests may ship again."""
+    output = an_output()
+    now_s, shipped = 100.0, 0
+    for _ in range(10_000):
+        now_s += 0.004
+        output.write("stdout", b"x")
+        if output.may_ship(now_s):
+            shipped += len(output.take())
+
+    assert abs(shipped - (BURST + 40 * STEADY_PER_S)) < 10
+    assert output.may_ship(now_s + 1)

@@ -83,6 +83,27 @@ def test_with_fewer_slots_than_desks_the_longest_wait_comes_first() -> None:
     assert sorted(served) == [0] * 3 + [1] * 3 + [2] * 3
 
 
+def test_no_more_jobs_are_taken_than_shall_be() -> None:
+    """Counted over all desks; what was asked for in vain may be asked for again."""
+    slots, desks = Slots(10, most=12), [Desk(), Desk()]
+    slots.share_among(desks)
+    a, b = desks
+
+    assert (slots.reserve(a), slots.reserve(b)) == (5, 5)
+    slots.fill(a, 5, 5)
+    slots.fill(b, 5, 1)
+    assert (slots.taken, slots.free, b.using) == (6, 4, 1)
+    slots.give_back(a, 5)
+
+    assert (slots.reserve(a), slots.reserve(b)) == (5, 1)
+    assert not slots.spent
+    slots.fill(a, 5, 5)
+    slots.fill(b, 1, 1)
+    assert slots.spent
+    slots.give_back(b, 2)
+    assert slots.reserve(b) == 0
+
+
 @given(st.integers(1, 50), st.integers(1, 6))
 def test_all_slots_find_a_desk_that_wants_them(total: int, desks: int) -> None:
     """None stays empty while somebody is hungry."""

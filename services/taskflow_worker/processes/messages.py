@@ -1,19 +1,19 @@
-"""What worker, nursery and children tell one another: msgpack, one value a packet or behind its length."""
+"""What worker, nursery and children tell one another: msgpack values, each behind its length."""
 
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgpack
 
-PACKET_BYTES = 1 << 20
+LONGEST = 8 << 20  # bytes of one value; the longest that is meant is a result
 _LENGTH = struct.Struct("!I")
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A process to start.  It gets three descriptors: its output, its errors, and a line to the worker (3)."""
+    """A process to start.  Its descriptors 1 and 2 are its output; 3, if it gets one, is a line to the worker."""
 
     kind: Literal["exec", "call", "serve"]
     env: Mapping[str, str]
@@ -25,25 +25,19 @@ class Order:
     mark: str = ""  # names the job in the environment of all its processes
     limits: Mapping[str, int | None] = field(default_factory=dict)
 
-    def pack(self, number: int) -> bytes:
-        """As the nursery takes it."""
-        return pack({"number": number, **asdict(self)})
-
-
-def pack(value: Any) -> bytes:
-    """One value."""
-    packed: bytes = msgpack.packb(value)
-    return packed
-
-
-def unpack(packed: bytes) -> Any:
-    """One value."""
-    return msgpack.unpackb(packed)
+    def pack(self, number: int, fds: int) -> bytes:
+        """As the nursery takes it, with so many descriptors."""
+        return frame(
+            {
+                "number": number, "fds": fds, "kind": self.kind, "env": self.env, "argv": self.argv, "job": self.job,
+                "modules": self.modules, "path": self.path, "cwd": self.cwd, "mark": self.mark, "limits": self.limits,
+            }
+        )  # fmt: skip
 
 
 def frame(value: Any) -> bytes:
     """One value, behind its length."""
-    packed = pack(value)
+    packed: bytes = msgpack.packb(value)
     return _LENGTH.pack(len(packed)) + packed
 
 
@@ -54,12 +48,15 @@ class Frames:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Any]:
-        """The values that are whole by now."""
+        """The values that are whole by now.  Raises ValueError for what was never one of ours."""
         self._rest += data
         while len(self._rest) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._rest)[0]
+            length = _LENGTH.unpack_from(self._rest)[0]
+            if length > LONGEST:
+                raise ValueError(f"a value of {length:,} bytes was announced")
+            end = _LENGTH.size + length
             if len(self._rest) < end:
                 return
-            value = unpack(bytes(self._rest[_LENGTH.size : end]))
+            value = msgpack.unpackb(self._rest[_LENGTH.size : end])
             del self._rest[:end]
             yield value

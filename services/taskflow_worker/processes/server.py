@@ -1,18 +1,32 @@
-"""The nursery itself: forks, reaps, and kills what is left.  One thread, so that a fork is safe."""
+"""The nursery itself: starts, reaps, and kills what is left.  One thread, so that a fork is safe."""
 
-import ctypes
+import gc
 import os
 import selectors
 import signal
 import socket
-import sys
+from collections import deque
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import setproctitle
 
-from taskflow_worker.processes import birth
-from taskflow_worker.processes.messages import PACKET_BYTES, pack, unpack
+from taskflow_worker.processes import birth, guest, orphans
+from taskflow_worker.processes.messages import Frames, frame
+
+READ_BYTES = 64 << 10
+SPARES = 2
+QUIET_S = 0.01  # then they are made: not while the CPU is needed for what runs
+
+
+class Job(NamedTuple):
+    """What one of our processes is for."""
+
+    number: int
+    mark: str
+    cpu_s: int | None
+    is_call: bool
 
 
 class Server:
@@ -20,8 +34,14 @@ class Server:
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
+        self._here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+        self._frames = Frames()
+        self._fds: deque[int] = deque()
         self._pids: dict[int, int] = {}
-        self._numbers: dict[int, tuple[int, str]] = {}
+        self._jobs: dict[int, Job] = {}
+        self._spares: deque[birth.Spare] = deque()
+        self._has_calls = False  # until there are some, none is made ready for
+        self._needs_tasks = False  # jobs load modules with tasks
 
     def run(self) -> NoReturn:
         """Serve until the worker is gone."""
@@ -34,106 +54,130 @@ class Server:
         selector.register(self._line, selectors.EVENT_READ)
         selector.register(wake, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select():
+            wants_spare = self._has_calls and len(self._spares) < SPARES
+            events = selector.select(QUIET_S if wants_spare else None)
+            if not events:
+                with suppress(OSError):
+                    self._spares.append(birth.Spare())
+            for key, _ in events:
                 if key.fd == wake:
                     with suppress(BlockingIOError):
                         os.read(wake, 4096)
                     self._reap()
                 elif not self._obey():
-                    self._end()
+                    self.end()
 
     def _obey(self) -> bool:
         try:
-            packet, fds, _, _ = socket.recv_fds(self._line, PACKET_BYTES, 3)
+            data, fds, _, _ = socket.recv_fds(self._line, READ_BYTES, 3)
         except ConnectionError:
             return False
-        if not packet:
-            return False
-        order = unpack(packet)
-        if "signal" in order:
-            self._signal(order["number"], order["signal"])
-            return True
+        for fd in fds:
+            os.set_inheritable(fd, False)
+        self._fds += fds
+        for order in self._frames.feed(data):
+            if "signal" in order:
+                self._signal(order["number"], order["signal"])
+            else:
+                self._start(order, [self._fds.popleft() for _ in range(order["fds"])])
+        return bool(data)
+
+    def _start(self, order: Mapping[str, Any], fds: list[int]) -> None:
+        if (order["kind"] == "serve" or self._needs_tasks) and not guest.has_tasks():
+            guest.load_tasks()
+            while self._spares:  # they do not have it
+                self._spares.popleft().close()
         try:
-            pid = birth.start(order, fds)
-        except OSError as error:
-            self._tell(order["number"], 0, f"no process could be started: {error.strerror}")
+            pid = self._spare(order, fds) or birth.start(order, fds, self._here)
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            self._tell(order["number"], 0, f"no process could be started: {why}")
         else:
             self._pids[order["number"]] = pid
-            self._numbers[pid] = order["number"], order["mark"]
+            self._jobs[pid] = Job(order["number"], order["mark"], order["limits"].get("cpu_s"), order["kind"] == "call")
         for fd in fds:
             os.close(fd)
-        return True
+
+    def _spare(self, order: Mapping[str, Any], fds: list[int]) -> int | None:
+        """A process that was made ahead, if there is one for such an order."""
+        if order["kind"] == "call":
+            self._has_calls = True
+            guest.look_around(order["path"])
+            while self._spares:
+                spare = self._spares.popleft()
+                if spare.give(order, fds):
+                    return spare.pid
+        return None
 
     def _signal(self, number: int, what: int) -> None:
         pid = self._pids.get(number)
         if pid is not None:
             try:
                 os.killpg(pid, what)
-            except ProcessLookupError:
+            except ProcessLookupError:  # it has no group yet
                 with suppress(ProcessLookupError):
                     os.kill(pid, what)
 
     def _reap(self) -> None:
-        while True:
-            try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                break
-            if ended is None:
-                break
-            pid = ended.si_pid
-            number, _ = self._numbers.pop(pid, (None, ""))
-            if number is not None:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(pid, signal.SIGKILL)  # before its number can be another's
-            _, status = os.waitpid(pid, 0)
-            if number is not None:
-                del self._pids[number]
-                self._tell(number, os.waitstatus_to_exitcode(status))
+        with suppress(ChildProcessError):
+            while pid := orphans.next_ended():
+                if pid in self._jobs:
+                    with suppress(ProcessLookupError, PermissionError):
+                        os.killpg(pid, signal.SIGKILL)  # before its number can be another's
+                _, status, used = os.wait4(pid, 0)
+                job = self._jobs.pop(pid, None)
+                if job is not None:
+                    del self._pids[job.number]
+                    code = _code(status, used.ru_utime + used.ru_stime, job.cpu_s)
+                    self._tell(job.number, code)
+                    self._needs_tasks |= job.is_call and code == guest.LOADED_TASKS
         self._kill_strangers()
 
     def _kill_strangers(self) -> None:
         """Processes that left their group came to us when their parents ended; those of ended jobs are killed."""
-        try:
-            with open(f"/proc/self/task/{os.getpid()}/children") as file:
-                children = [int(pid) for pid in file.read().split()]
-        except OSError:
-            return
-        strangers = [pid for pid in children if pid not in self._numbers]
+        known = self._jobs.keys() | {spare.pid for spare in self._spares}
+        strangers = [pid for pid in orphans.children() if pid not in known]
         if not strangers:
             return
-        alive = {mark.encode() for _, mark in self._numbers.values() if mark}
+        alive = {job.mark.encode() for job in self._jobs.values() if job.mark}
         for pid in strangers:
-            with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
-                if not alive.intersection(file.read().split(b"\0")):
-                    os.kill(pid, signal.SIGKILL)
+            with suppress(OSError):
+                if os.getsid(pid) in self._jobs:
+                    continue
+                with open(f"/proc/{pid}/environ", "rb") as file:
+                    if not alive.intersection(file.read().split(b"\0")):
+                        os.kill(pid, signal.SIGKILL)
 
     def _tell(self, number: int, status: int, why: str | None = None) -> None:
         try:
-            self._line.send(pack({"number": number, "status": status, "why": why}))
+            self._line.sendall(frame({"number": number, "status": status, "why": why}))
         except OSError:
-            self._end()
+            self.end()
 
-    def _end(self) -> NoReturn:
-        for pid in self._numbers:
+    def end(self) -> NoReturn:
+        """Kill all, and stop."""
+        for pid in self._jobs:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
-        self._numbers.clear()
-        self._kill_strangers()
+        orphans.end_all()
         os._exit(0)
 
 
-def main() -> NoReturn:
-    """Begin; the socket's descriptor is the argument."""
+def _code(status: int, used_s: float, limit_s: int | None) -> int:
+    """The exit code; the kernel's SIGKILL for one that did not hear its SIGXCPU counts as that."""
+    code = os.waitstatus_to_exitcode(status)
+    return -signal.SIGXCPU if code == -signal.SIGKILL and limit_s is not None and used_s >= limit_s else code
+
+
+def serve(line: socket.socket) -> NoReturn:
+    """Be the nursery, for whoever is at the other end."""
     setproctitle.setproctitle("taskflow nursery")
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    libc: Any = ctypes.CDLL(None)
-    libc.prctl(36, 1, 0, 0, 0)
-    line = socket.socket(fileno=int(sys.argv[1]))
-    line.set_inheritable(False)
-    Server(line).run()
-
-
-if __name__ == "__main__":
-    main()
+    orphans.adopt()
+    os.umask(birth.UMASK)
+    server = Server(line)
+    signal.signal(signal.SIGUSR2, lambda *_: server.end())
+    orphans.when_parent_dies(signal.SIGUSR2)
+    guest.prepare()
+    gc.disable()  # each of our children enables it for itself; what is loaded by now it need not look through,
+    gc.freeze()  # for that would copy it
+    server.run()

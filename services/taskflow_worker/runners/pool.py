@@ -5,6 +5,7 @@ A process is made when none is idle.  One whose task must stop is killed; one th
 
 import asyncio
 import os
+import signal
 from collections.abc import Sequence
 
 from taskflow.executor import Failed, Outcome, Report, Work
@@ -49,12 +50,12 @@ class Seat:
         """One task; None when the process ended before it was done."""
         assert self.child.line is not None
         self.tasks += 1
-        self.report, self.told = report, Told(report)
+        self.report, self.told = report, Told(report, self.tasks)
         self._news.clear()
         ended = asyncio.ensure_future(self.child.wait())
         heard = asyncio.ensure_future(self._news.wait())
         try:
-            self.child.line.sendall(frame({"task": task, **job_fields(work)}))
+            self.child.line.sendall(frame({"task": task, "of": self.tasks, **job_fields(work)}))
             await asyncio.wait((heard, ended), return_when=asyncio.FIRST_COMPLETED)
             self.child.drain()
             return self.told.outcome
@@ -89,7 +90,7 @@ class TaskPool:
     async def close(self) -> None:
         """End all that wait for work; those at work are the nursery's to end."""
         for seat in self._idle:
-            seat.child.signal(9)
+            seat.child.signal(signal.SIGKILL)
         self._idle.clear()
 
     async def _run(self, seat: Seat, task: str, work: Work, report: Report) -> Outcome:
@@ -104,17 +105,18 @@ class TaskPool:
             except NurseryGone as error:
                 outcome = Failed(Failure("NotStarted", str(error)))
         seat.leave()
-        if not seat.child.ended and seat.tasks < TASKS_EACH:
+        if seat.child.is_whole and seat.tasks < TASKS_EACH:
             self._idle.append(seat)
         else:
-            seat.child.signal(15)
+            seat.child.signal(signal.SIGKILL)
         return outcome
 
     async def _seat(self) -> Seat:
         while self._idle:
             seat = self._idle.pop()
-            if not seat.child.ended:
+            if seat.child.is_whole:
                 return seat
+            seat.child.signal(signal.SIGKILL)
         seat = Seat()
         order = Order("serve", dict(os.environ), modules=self._modules, path=python_path())
         seat.child = await self._nursery.spawn(order, seat.print_out, seat.print_err, seat.hear)

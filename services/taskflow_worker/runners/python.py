@@ -4,9 +4,11 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from taskflow.calling import RESULT_MAX_BYTES
 from taskflow.executor import Failed, Kit, Outcome, Report, Succeeded, Work
 from taskflow_domain import executor_faults
 from taskflow_streams import Failure
@@ -28,13 +30,14 @@ class Python:
         if faults := executor_faults("python", fields):
             return Failed(Failure("Refused", "; ".join(f"{field}: {why}" for field, why in faults)), fatal=True)
         order = Order(
-            "call", environment(self._kit, work, {}), job=job_fields(work), path=python_path(), mark=mark(work),
-            limits=limits(self._kit),
+            "call", environment(self._kit, work, {}), job=job_fields(work) | {"of": 0}, path=python_path(),
+            mark=mark(work), limits=limits(self._kit),
         )  # fmt: skip
         told = Told(report)
         try:
             out, err = partial(report.write, "stdout"), partial(report.write, "stderr")
             child = await self._nursery.spawn(order, out, err, told)
+            told.then = child.let_go
             try:
                 status = await child.wait()
             except asyncio.CancelledError:
@@ -51,17 +54,34 @@ class Python:
 class Told:
     """What a child says on its line: progress, and in the end an outcome."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, of: int = 0) -> None:
         self.outcome: Outcome | None = None
-        self._report = report
+        self.then: Callable[[], None] | None = None  # called with the outcome
+        self._report, self._of = report, of
 
     def __call__(self, word: dict[str, Any]) -> None:
-        if "progress" in word:
-            self._report.progress(*word["progress"])
-        elif "error" in word:
-            self.outcome = ends.from_word(word["error"])
-        else:
-            self.outcome = Succeeded(word["value"])
+        """Take it; raises ValueError for what no child of ours says, as code of a job may write there, too."""
+        if isinstance(word, dict) and word.get("of", self._of) != self._of:
+            return  # of an order that is over
+        match word:
+            case {"progress": [float(fraction), str(note)]} if 0 <= fraction <= 1:
+                self._report.progress(fraction, note)
+            case {"error": [str(), str(), None | str(), bool()] as error}:
+                self.outcome = ends.from_word(error)
+            case {"value": None | bytes() as value} if value is None or _is_json(value):
+                self.outcome = Succeeded(value)
+            case _:
+                raise ValueError("it is no word of ours")
+        if self.outcome is not None and self.then is not None:
+            self.then()
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return len(value) <= RESULT_MAX_BYTES
 
 
 def python_path() -> tuple[str, ...]:

@@ -1,11 +1,13 @@
 """Jobs of type `shell`: a text for /bin/sh in a session of its own."""
 
 import asyncio
+import errno
 import json
+import os
 import shutil
-import tempfile
+import stat
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from taskflow.executor import Failed, Kit, Outcome, Report, Succeeded, Work
@@ -36,17 +38,17 @@ class Shell:
             return Failed(Failure("Refused", "; ".join(f"{field}: {why}" for field, why in faults)), fatal=True)
         for secret in secret_values(fields.get("env") or {}, self._kit.secret_names):
             report.redact(secret)
-        folder = Path(tempfile.mkdtemp(prefix="taskflow-"))
+        folder = await self._nursery.make_folder(f"{work.job_id}-{work.fence}")
         try:
-            return await self._attempt(work, fields, folder / "output", report)
+            return await self._attempt(work, fields, f"{folder}/output", report)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            await _remove(folder)
 
     async def close(self) -> None:
         """The nursery is not ours."""
 
-    async def _attempt(self, work: Work, fields: dict[str, Any], output: Path, report: Report) -> Outcome:
-        env = environment(self._kit, work, fields.get("env") or {}) | {"TASKFLOW_OUTPUT": str(output)}
+    async def _attempt(self, work: Work, fields: dict[str, Any], output: str, report: Report) -> Outcome:
+        env = environment(self._kit, work, fields.get("env") or {}) | {"TASKFLOW_OUTPUT": output}
         argv = ("/bin/sh", "-c", fields["cmd"])
         order = Order("exec", env, argv, cwd=fields.get("cwd"), mark=mark(work), limits=limits(self._kit))
         words: list[dict[str, Any]] = []
@@ -65,30 +67,46 @@ class Shell:
         return _result(status, output)
 
 
-def _result(status: int, output: Path) -> Outcome:
+def _result(status: int, output: str) -> Outcome:
+    """How it exited comes first: one that was killed while it wrote its output was killed."""
+    bad: BadOutput | None = None
     try:
         left = _read(output)
     except BadOutput as error:
-        value = json.dumps({"exit_code": max(status, 0), "output": None}).encode()
-        return Failed(Failure("BadOutput", str(error)), value=value)
+        left, bad = b"null", error
+    value = b'{"exit_code":%d,"output":%s}' % (status if status >= 0 else 128 - status, left)
     if status < 0:
-        failed = ends.by_signal(-status)
-        return Failed(failed.failure, value=b'{"exit_code":%d,"output":%s}' % (128 - status, left))
-    value = b'{"exit_code":%d,"output":%s}' % (status, left)
+        return Failed(ends.by_signal(-status).failure, value=value)
     if status:
         return Failed(Failure("ExitCode", f"it exited with {status}"), value=value)
+    if bad is not None:
+        return Failed(Failure("BadOutput", str(bad)), value=value)
     return Succeeded(value)
 
 
-def _read(output: Path) -> bytes:
+async def _remove(folder: str) -> None:
+    """With what the job has left there; a thread does it if that may be much."""
+    with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError):
+        os.unlink(f"{folder}/output")
+    try:
+        os.rmdir(folder)
+    except OSError:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _read(output: str) -> bytes:
     """The JSON that the job has left, compact; null without a file."""
     try:
-        with output.open("rb") as file:
+        with open(os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise BadOutput("$TASKFLOW_OUTPUT is not a plain file")
             text = file.read(OUTPUT_BYTES + 1)
     except FileNotFoundError:
         return b"null"
     except OSError as error:
-        raise BadOutput(f"$TASKFLOW_OUTPUT cannot be read: {error.strerror}") from None
+        plain = error.errno not in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR)
+        why = f"cannot be read: {error.strerror}" if plain else "is not a plain file"
+        raise BadOutput(f"$TASKFLOW_OUTPUT {why}") from None
     if len(text) > OUTPUT_BYTES:
         raise BadOutput(f"$TASKFLOW_OUTPUT holds more than {OUTPUT_BYTES:,} bytes")
     if not text.strip():
