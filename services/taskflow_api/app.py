@@ -24,10 +24,14 @@ from taskflow_api import (
     log_routes,
     openapi,
     queues,
+    remote_lease,
+    remote_life,
+    remote_report,
     retry,
     s2_create,
     s2_jobs,
     s2_list,
+    s2_workers,
     search,
     update,
     workers,
@@ -42,8 +46,8 @@ from taskflow_streams import Full, Store, Unavailable
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 MODULES: Final = (
-    jobs, create, search, batch, update, retry, events, explain, log_routes, s2_create, s2_jobs, s2_list, queues,
-    workers, health,
+    jobs, create, search, batch, update, retry, events, explain, log_routes, s2_create, s2_jobs, s2_list,
+    s2_workers, queues, workers, remote_life, remote_lease, remote_report, health,
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from taskflow_domain import (
     DEFAULT_PRIORITY,
     BackoffStrategy,
     BaseDelaySeconds,
+    Jitter,
     JobName,
     MaxAttempts,
     MaxDelaySeconds,
@@ -50,6 +51,7 @@ class RetryPolicyBody(Body):
     max_delay_seconds: MaxDelaySeconds = Field(
         300, description="The longest delay; at least as long as `base_delay_seconds`."
     )
+    jitter: Jitter = Field(0.0, description="How much shorter a delay may be: 0.5 is by up to half.")
 
     def changes(self) -> dict[str, object]:
         """What was said, and no defaults."""

@@ -64,24 +64,24 @@ class Patience:
         self._limit = limit
         self.waiting = 0
 
-    def enter(self) -> None:
+    def enter(self, connections: int = 1) -> None:
         """Begin to wait here, until `leave`; `Busy` if too many others do."""
         if self.waiting >= self._limit:
             raise Busy(f"{self._limit:,} clients wait here already; try again later.", FULL_RETRY_AFTER_S)
-        self.waiting += 1
+        self.waiting += connections
 
-    def leave(self) -> None:
+    def leave(self, connections: int = 1) -> None:
         """Wait no more."""
-        self.waiting -= 1
+        self.waiting -= connections
 
     @contextmanager
-    def room(self) -> Iterator[None]:
-        """Wait here, within a block."""
-        self.enter()
+    def room(self, connections: int = 1) -> Iterator[None]:
+        """Wait here, within a block, with so many connections to the broker."""
+        self.enter(connections)
         try:
             yield
         finally:
-            self.leave()
+            self.leave(connections)
 
 
 def api_of(request: Request) -> Api:

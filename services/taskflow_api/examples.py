@@ -70,6 +70,7 @@ QUEUE: Final[dict[str, Any]] = {
 WORKER: Final[dict[str, Any]] = {
     "id": "worker-1",
     "name": "worker-1",
+    "kind": "process",
     "queues": None,
     "concurrency": 8,
     "running": 4,
@@ -80,6 +81,33 @@ WORKER: Final[dict[str, Any]] = {
     "running_ids": [],
     "cpu_percent": 3.5,
     "memory_bytes": 62914560,
+}
+
+LISTED_WORKER: Final[dict[str, Any]] = {
+    "id": "7d3c1c1e-6f0e-4c5a-9a53-0d6b8a3f5c11",
+    "name": "gpu box",
+    "queues": ["gpu", "general"],
+    "concurrency": 2,
+    "last_heartbeat": "2026-01-02T03:04:05.678Z",
+    "started_at": "2026-01-02T03:00:00.000Z",
+    "status": "online",
+    "running": [ID],
+}
+
+WORKER_ID: Final = LISTED_WORKER["id"]
+LEASED_JOB: Final[dict[str, Any]] = {
+    "job": ID,
+    "token": f"{WORKER_ID}:1",
+    "type": "shell",
+    "handler": "@shell",
+    "name": "echo hello",
+    "task": None,
+    "queue": "general",
+    "payload": {"cmd": "echo hello", "timeout_s": 60},
+    "attempt": 1,
+    "fence": 1,
+    "timeout_s": 60,
+    "created_at": "2026-01-02T03:04:05.678Z",
 }
 
 LOG_ITEM: Final[dict[str, Any]] = {
@@ -142,6 +170,28 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
     "SubmitJob": {
         "shell": {"type": "shell", "cmd": "echo hello", "env": {"LANG": "C.UTF-8"}, "timeout_s": 60},
         "python": {"type": "python", "callable": "math:hypot", "args": [3, 4], "retries_max": 0, "priority": -5},
+    },
+    "RegisterWorker": {
+        "shell": {"name": "gpu box", "queues": ["gpu", "general"], "concurrency": 2},
+        "tasks": {"name": "thumbnails", "queues": ["*"], "concurrency": 1, "handlers": ["resize", "crop"]},
+    },
+    "Heartbeat": {
+        "idle": {"running": []},
+        "busy": {"running": [ID], "cpu_percent": 87.5, "memory_bytes": 62914560},
+    },
+    "AskForJobs": {"some": {"max": 5, "wait_s": 20}, "alone": {"max": 1, "wait_s": 20, "running": []}},
+    "ReleaseJob": {"back": {"token": f"{WORKER_ID}:1"}},
+    "AddLog": {"line": {"token": f"{WORKER_ID}:1", "stream": "stdout", "text": "hello\n", "offset": 0}},
+    "TellProgress": {"half": {"token": f"{WORKER_ID}:1", "fraction": 0.5, "message": "half of it"}},
+    "CompleteJob": {"shell": {"token": f"{WORKER_ID}:1", "result": {"exit_code": 0, "output": None}}},
+    "FailJob": {
+        "sentence": {"token": f"{WORKER_ID}:1", "error": "the disk is full"},
+        "object": {
+            "token": f"{WORKER_ID}:1",
+            "error": {"class": "ExitCode", "message": "the command ended with exit code 3"},
+            "result": {"exit_code": 3, "output": None},
+            "fatal": True,
+        },
     },
     "UpdateQueue": {
         "pause": {"paused": True, "reason": "the disk is full"},

@@ -12,9 +12,9 @@ from taskflow_api.context import Api, api_of, find_job, job_id_of
 from taskflow_api.describe import JOB_ID, answers, takes
 from taskflow_api.paths import JOB, PREFIX
 from taskflow_api.present import answer
-from taskflow_api.workers import is_online, takes_from
+from taskflow_api.roster import is_draining, is_online, takes_from
 from taskflow_domain import UNSUCCESSFUL, JobStatus, iso_of_ms
-from taskflow_streams import JobRecord, Partition
+from taskflow_streams import JobRecord, Partition, WorkerRecord
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
@@ -82,9 +82,12 @@ async def _ready(api: Api, job: JobRecord, home: Partition) -> Sequence[Reason]:
         found.append(Reason("QUEUE_PAUSED", f"Queue {job.queue} is paused: {queue.reason or 'no reason was given'}."))
     pools = await home.workers.pools_with(job.handler)
     if not pools:
-        found.append(Reason("NO_HANDLER", f"No live worker has a handler called {job.handler}.  It waits for one."))
-    elif not await _somebody_takes(api, job, home, pools, now_ms):
-        who = f"No live worker with a handler called {job.handler}"
+        found.append(Reason("NO_HANDLER", f"No live worker has {_skill(job)}.  It waits for one."))
+    elif (able := await _who_takes(api, job, home, pools, now_ms)) and all(is_draining(worker) for worker in able):
+        who = f"All live workers with {_skill(job)} that take jobs from queue {job.queue}"
+        found.append(Reason("NO_WORKER_FOR_QUEUE", f"{who} are draining: start another, or resume one."))
+    elif not able:
+        who = f"No live worker with {_skill(job)}"
         found.append(Reason("NO_WORKER_FOR_QUEUE", f"{who} takes jobs from queue {job.queue}."))
     if queue.max_concurrent is not None and queue.running >= queue.max_concurrent:
         limit = f"{queue.running} of {queue.max_concurrent} jobs run"
@@ -94,12 +97,20 @@ async def _ready(api: Api, job: JobRecord, home: Partition) -> Sequence[Reason]:
     ]
 
 
-async def _somebody_takes(api: Api, job: JobRecord, home: Partition, pools: set[str], now_ms: int) -> bool:
+async def _who_takes(api: Api, job: JobRecord, home: Partition, pools: set[str], now_ms: int) -> Sequence[WorkerRecord]:
     silence_ms = int(api.settings.visibility_timeout_s * 1000)
-    return any(
-        worker.fields.get("pool") in pools and takes_from(worker, job.queue) and is_online(worker, now_ms, silence_ms)
+    return [
+        worker
         for worker in await home.workers.list()
-    )
+        if worker.fields.get("pool") in pools
+        and takes_from(worker, job.queue)
+        and is_online(worker, now_ms, silence_ms)
+    ]
+
+
+def _skill(job: JobRecord) -> str:
+    name = job.handler
+    return f"the executor {name[1:]}" if name.startswith("@") else f"a handler called '{name}'"
 
 
 def _runs(job: JobRecord) -> Reason:

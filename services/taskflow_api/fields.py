@@ -26,6 +26,15 @@ TIME_SCHEMA: Final[dict[str, Any]] = {
     "examples": ["2026-01-02T03:04:05.678Z"],
 }
 
+OWNER_SCHEMA: Final = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX_CHARS, "pattern": NO_NUL_PATTERN}
+
+
+def owner_name(text: str) -> str:
+    """An owner, as a query names it."""
+    if not 0 < len(text) <= TEXT_MAX_CHARS or "\0" in text:
+        raise ValueError(f"must be a text of 1 to {TEXT_MAX_CHARS} characters")
+    return text
+
 
 def time_ms(value: object) -> int:
     """The time that an ISO 8601 text names."""

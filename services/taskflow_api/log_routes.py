@@ -89,7 +89,8 @@ def _streaming(end: Callable[[JobRecord], dict[str, Any]]) -> Callable[[Request]
     async def stream_logs(request: Request) -> Response:
         """Follow what a job prints, from the beginning or from where a reader was, until it has ended.
 
-        Each piece is an event `log` whose data is an item of `…/logs`; the last event is `end`, with `id`, `status`,
+        Each piece is an event `log` whose data is an item of `…/logs`; `progress` is how far the job is, as its record
+        has it (`fraction`, `message`); the last event is `end`, with `id`, `status`,
         `result` and `error`; all null but the id if the job was deleted.  A comment comes every 15 seconds when there
         is nothing to say.  A stream that breaks off without `end` is to be opened again, which browsers do.
         """

@@ -1,15 +1,13 @@
 """The output of jobs as text, page by page.
 
-Output is kept in pieces of bytes, and a character may be cut by the seam between two of them.  It is shown with the
-piece that completes it, on whichever page that is.
+A character that is cut by the seam between two pieces is shown with the one that completes it, on whichever page that
+is.
 """
 
-import codecs
-from collections.abc import Iterable
 from typing import Any, Final
 
 from taskflow_domain import TERMINAL, iso_of_ms
-from taskflow_streams import JobRecord, LogChunk, Partition
+from taskflow_streams import JobRecord, LogChunk, Partition, Texts, id_key
 
 START: Final = "0-0"
 DEFAULT_LIMIT: Final = 100
@@ -19,42 +17,22 @@ LOG_ID_PATTERN: Final = r"^[0-9]{1,15}-[0-9]{1,15}$"
 LOG_ID_SCHEMA: Final[dict[str, Any]] = {"type": "string", "pattern": LOG_ID_PATTERN}
 
 _PIECES: Final = 100  # read at once: some megabytes at most
+_MANY: Final = 1000  # the same, of one attempt's whole output, which is some megabytes at most
 _ROUNDS: Final = 20  # of reading for one page; a stream that says little among much of another takes several pages
 _SEEN: Final = 16  # pieces before a page in which the beginning of a cut character is looked for
 
 Item = dict[str, Any]
 
 
-class Texts:
-    """Pieces of output in order, as text; of each stream and attempt, a cut character is kept for its next piece."""
-
-    def __init__(self, seen: Iterable[LogChunk] = ()) -> None:
-        self._decoders: dict[tuple[str, int], codecs.IncrementalDecoder] = {}
-        for chunk in seen:
-            self.text(chunk)
-
-    def item(self, chunk: LogChunk) -> Item:
-        """A piece as it is shown."""
-        return {
-            "id": chunk.id,
-            "stream": chunk.stream,
-            "at": iso_of_ms(chunk.at_ms),
-            "attempt": chunk.attempt,
-            "text": self.text(chunk),
-        }
-
-    def text(self, chunk: LogChunk) -> str:
-        """Its text, with the character that the piece before began."""
-        key = chunk.stream, chunk.attempt
-        decoder = self._decoders.get(key)
-        if decoder is None:
-            decoder = self._decoders[key] = codecs.getincrementaldecoder("utf-8")("replace")
-        return decoder.decode(chunk.text)
-
-    def rest(self, stream: str, attempt: int) -> str:
-        """The mark for a character that nothing completed."""
-        decoder = self._decoders.get((stream, attempt))
-        return decoder.decode(b"", final=True) if decoder is not None else ""
+def item_of(chunk: LogChunk, texts: Texts) -> Item:
+    """A piece as it is shown."""
+    return {
+        "id": chunk.id,
+        "stream": chunk.stream,
+        "at": iso_of_ms(chunk.at_ms),
+        "attempt": chunk.attempt,
+        "text": texts.text(chunk),
+    }
 
 
 async def resumed(home: Partition, job_id: str, after: str) -> Texts:
@@ -72,7 +50,7 @@ async def read_page(home: Partition, job: JobRecord, after: str, limit: int, str
             if len(items) == limit:
                 return {"items": items, "next": after}
             after = chunk.id
-            item = texts.item(chunk)
+            item = item_of(chunk, texts)
             if stream is None or chunk.stream == stream:
                 items.append(item)
         if not chunks:
@@ -88,14 +66,17 @@ def _finish(items: list[Item], texts: Texts) -> None:
 
 
 async def last_output(home: Partition, job: JobRecord) -> dict[str, str]:
-    """`stdout` and `stderr` of the last attempt, as much as is kept of them, with a mark where the rest was cut."""
+    """`stdout` and `stderr` of the last attempt, as much as is kept of them, with a mark where the rest was cut.
+
+    What is printed while this reads is left out: a job may print faster than anybody reads.
+    """
     found = {"stdout": "", "stderr": ""}
     if not job.attempt or job.started_ms is None:
         return found
     parts: dict[str, list[str]] = {name: [] for name in found}
     texts = Texts()
-    after = f"{max(job.started_ms - 1, 0)}-0"
-    while chunks := await home.logs.read(job.id, after, _PIECES):
+    after, tip = f"{max(job.started_ms - 1, 0)}-0", await home.logs.tip(job.id)
+    while tip and id_key(after) < id_key(tip) and (chunks := await home.logs.read(job.id, after, _MANY)):
         after = chunks[-1].id
         for chunk in chunks:
             if chunk.attempt != job.attempt:

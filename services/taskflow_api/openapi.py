@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
-from taskflow_api import bodies, s2_bodies
+from taskflow_api import bodies, remote_bodies, s2_bodies
 from taskflow_api.front import OPEN_PATHS
 
 TITLE: Final = "TaskFlow"
@@ -27,9 +27,15 @@ TAGS: Final = [
     {"name": "submissions", "description": "Shell commands and Python functions: submit, follow, list, cancel."},
     {"name": "queues", "description": "Where jobs wait, and how many of them may run."},
     {"name": "workers", "description": "Who runs them."},
+    {
+        "name": "workers over HTTP",
+        "description": "Be a worker, in any language: register, lease, heartbeat, log, complete.",
+    },
     {"name": "health", "description": "For those who watch over the process."},
 ]
-BODIES: Final = (bodies.CreateJob, bodies.UpdateJob, bodies.Batch, bodies.UpdateQueue, s2_bodies.SubmitJob)
+BODIES: Final = (
+    bodies.CreateJob, bodies.UpdateJob, bodies.Batch, bodies.UpdateQueue, s2_bodies.SubmitJob, *remote_bodies.BODIES,
+)  # fmt: skip
 
 
 def document(app: FastAPI, routes: Sequence[BaseRoute], *, asks_token: bool) -> Callable[[], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""How the paths of jobs are told apart: `/jobs/batch` is no job's path."""
+"""How paths are told apart: `/jobs/batch` is no job's path, and `/workers/register` no worker's."""
 
 from typing import Final
 
@@ -6,11 +6,10 @@ from starlette.convertors import Convertor, register_url_convertor
 
 PREFIX: Final = "/api/v1"
 JOB: Final = "/jobs/{job_id:job}"
+WORKER: Final = "/workers/{worker_id:worker}"
 
 
-class _JobId(Convertor[str]):
-    regex = "(?!batch$)[^/]+"  # else a GET of the batch would look for a job of that name, and not be told of POST
-
+class _Segment(Convertor[str]):
     def convert(self, value: str) -> str:
         return value
 
@@ -18,4 +17,13 @@ class _JobId(Convertor[str]):
         return value
 
 
+class _JobId(_Segment):
+    regex = "(?!batch$)[^/]+"  # else a GET of the batch would look for a job of that name, and not be told of POST
+
+
+class _WorkerId(_Segment):
+    regex = "(?!register$)[^/]+"
+
+
 register_url_convertor("job", _JobId())
+register_url_convertor("worker", _WorkerId())

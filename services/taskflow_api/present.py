@@ -27,6 +27,7 @@ def job_fields(job: JobRecord) -> dict[str, Any]:
             "backoff_strategy": retry.backoff_strategy,
             "base_delay_seconds": retry.base_delay_seconds,
             "max_delay_seconds": retry.max_delay_seconds,
+            **({"jitter": retry.jitter} if retry.jitter else {}),
         },
         "created_at": iso_of_ms(job.created_ms),
         "updated_at": iso_of_ms(job.updated_ms),

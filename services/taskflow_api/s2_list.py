@@ -9,7 +9,7 @@ from starlette.responses import Response
 from taskflow_api import s2_shapes
 from taskflow_api.context import api_of
 from taskflow_api.describe import answers, parameter, takes
-from taskflow_api.fields import ANY_QUEUE_PATTERN, NO_NUL_PATTERN, TEXT_MAX_CHARS, TIME_SCHEMA, time_ms
+from taskflow_api.fields import ANY_QUEUE_PATTERN, OWNER_SCHEMA, TIME_SCHEMA, owner_name, time_ms
 from taskflow_api.present import answer
 from taskflow_api.query import Reader, integer, matching, one_of, read_query
 from taskflow_api.s2_present import STATUSES, columns
@@ -24,16 +24,10 @@ MAX_SIZE: Final = 100
 MAX_PAGE: Final = 1_000_000_000
 
 
-def _owner(text: str) -> str:
-    if not 0 < len(text) <= TEXT_MAX_CHARS or "\0" in text:
-        raise ValueError(f"must be a text of 1 to {TEXT_MAX_CHARS} characters")
-    return text
-
-
 _READERS: Final[dict[str, Reader]] = {
     "status": one_of(tuple(STATUSES)),
     "queue": matching(ANY_QUEUE_PATTERN),
-    "owner": _owner,
+    "owner": owner_name,
     "created_from": time_ms,
     "created_to": time_ms,
     "page": integer(1, MAX_PAGE),
@@ -42,11 +36,7 @@ _READERS: Final[dict[str, Reader]] = {
 _PARAMETERS: Final = [
     parameter("status", {"type": "string", "enum": list(STATUSES)}, "Jobs in this state."),
     parameter("queue", {"type": "string", "pattern": ANY_QUEUE_PATTERN}, "Jobs of this queue."),
-    parameter(
-        "owner",
-        {"type": "string", "minLength": 1, "maxLength": TEXT_MAX_CHARS, "pattern": NO_NUL_PATTERN},
-        "Jobs of this owner.",
-    ),
+    parameter("owner", OWNER_SCHEMA, "Jobs of this owner."),
     parameter("created_from", TIME_SCHEMA, "Created then or later.  Without an offset it is UTC."),
     parameter("created_to", TIME_SCHEMA, "Created then, to the millisecond, or earlier."),
     parameter("page", {"type": "integer", "minimum": 1, "maximum": MAX_PAGE, "default": 1}, "Which page; 1 is first."),

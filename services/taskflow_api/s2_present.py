@@ -37,7 +37,7 @@ def columns(job: JobRecord) -> dict[str, Any]:
         "retries_attempted": max(job.attempt - 1, 0),
         "status": STATUS_WORDS[job.status],
         "created_at": iso_of_ms(job.created_ms),
-        "scheduled_at": iso(job.due_ms),
+        "scheduled_at": iso(job.asked_ms),
         "started_at": iso(job.started_ms),
         "finished_at": iso(job.finished_ms),
         "result": None if job.value is None else orjson.Fragment(job.value),
@@ -55,14 +55,13 @@ def error_text(job: JobRecord) -> str | None:
 
 
 async def lease_of(job: JobRecord, home: Partition, visibility_ms: int) -> dict[str, Any] | None:
-    """Who holds a job that runs, and until when unless it is renewed, which happens with the holder's heartbeat."""
+    """Who holds a job that runs, and until when unless it is renewed."""
     if job.status is not JobStatus.RUNNING or job.worker is None:
         return None
     leased_ms = job.started_ms or job.updated_ms
-    holder = await home.workers.get(job.worker)
-    renewed_ms = max(leased_ms, holder.last_heartbeat_ms if holder is not None else 0)
+    renewed_ms = await home.leases.renewed_ms(job.id, job.queue)
     return {
         "worker_id": job.worker,
         "leased_at": iso_of_ms(leased_ms),
-        "lease_expires_at": iso_of_ms(renewed_ms + visibility_ms),
+        "lease_expires_at": iso_of_ms((renewed_ms or leased_ms) + visibility_ms),
     }

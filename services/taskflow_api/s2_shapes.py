@@ -64,7 +64,7 @@ class ListedJob(Shape):
     retries_attempted: int = Field(ge=0, description="Attempts started after the first.")
     status: Status
     created_at: Time
-    scheduled_at: Time | None = Field(description="It does not start before: as you asked, or as its retry demands.")
+    scheduled_at: Time | None = Field(description="When it was asked to start; null: at once.")
     started_at: Time | None = Field(description="The start of the last attempt.")
     finished_at: Time | None
     result: Any = Field(description="shell: `exit_code` and `output`; others: what was returned.")
@@ -91,3 +91,24 @@ class NumberedPage(Shape):
     page: int = Field(ge=1)
     page_size: int = Field(ge=1, le=100)
     total: int = Field(ge=0, description="Jobs on all pages.")
+
+
+class ListedWorker(Shape):
+    """A worker as it last described itself."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.LISTED_WORKER]})
+
+    id: str
+    name: str
+    queues: list[str] = Field(description="`*` is all of them.")
+    concurrency: int | None
+    last_heartbeat: Time
+    started_at: Time | None
+    status: Literal["online", "degraded", "offline"]
+    running: list[str] = Field(description="The jobs it named at its last heartbeat, 50 at the most.")
+
+
+class ListedWorkers(Shape):
+    """All workers, also those that went offline a while ago."""
+
+    items: list[ListedWorker]

@@ -12,7 +12,7 @@ from taskflow_api import shapes
 from taskflow_api.context import api_of
 from taskflow_api.describe import answers, parameter, takes
 from taskflow_api.errors import Invalid
-from taskflow_api.fields import ANY_QUEUE_PATTERN, TIME_SCHEMA, time_ms
+from taskflow_api.fields import ANY_QUEUE_PATTERN, OWNER_SCHEMA, TIME_SCHEMA, owner_name, time_ms
 from taskflow_api.paths import PREFIX
 from taskflow_api.present import show_jobs
 from taskflow_api.query import Reader, integer, matching, read_query
@@ -52,6 +52,7 @@ def _status(text: str) -> JobStatus:
 
 _READERS: Final[dict[str, Reader]] = {
     "queue": matching(ANY_QUEUE_PATTERN),
+    "owner": owner_name,
     "status": _status,
     "priority_min": integer(),
     "priority_max": integer(),
@@ -64,6 +65,7 @@ _READERS: Final[dict[str, Reader]] = {
 _INTEGER: Final = {"type": "integer"}
 _PARAMETERS: Final = [
     parameter("queue", {"type": "string", "pattern": ANY_QUEUE_PATTERN}, "Jobs of this queue."),
+    parameter("owner", OWNER_SCHEMA, "Jobs of this owner."),
     parameter("status", {"type": "string", "enum": list(JobStatus)}, "Jobs in this state, as their records say."),
     parameter("priority_min", _INTEGER, "Jobs of at least this priority."),
     parameter("priority_max", _INTEGER, "Jobs of at most this priority."),

@@ -27,6 +27,7 @@ class RetryPolicy(Shape):
     backoff_strategy: BackoffStrategy
     base_delay_seconds: int = Field(ge=1, le=300)
     max_delay_seconds: int = Field(ge=1, le=3600)
+    jitter: float = Field(0.0, ge=0, le=1, description="Shown if it is not 0.")
 
 
 class JobError(Shape):
@@ -158,13 +159,14 @@ class Worker(Shape):
 
     id: str
     name: str
+    kind: Literal["process", "http"] = Field(description="Whether it is one of ours, or one that speaks HTTP.")
     queues: list[str] | None = Field(description="null is all of them.")
     concurrency: int | None
     running: int | None
     started_at: Time | None
     last_heartbeat: Time
     status: Literal["online", "degraded", "offline"] = Field(
-        description="degraded: something it does fails, or a job blocks it.  offline: silent for too long."
+        description="degraded: late, something it does fails, or a job blocks it.  offline: silent for too long."
     )
     draining: bool = Field(description="It takes nothing new.")
     running_ids: list[str] = Field(description="Jobs that it runs, 50 at the most.")

@@ -14,9 +14,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from taskflow_api.logs import resumed
-from taskflow_domain import TERMINAL
-from taskflow_streams import JobRecord, Partition, Store, Unavailable
+from taskflow_api.logs import START, item_of, resumed
+from taskflow_domain import TERMINAL, iso_of_ms
+from taskflow_streams import JobRecord, Partition, Store, Unavailable, id_key
 
 KEEP_ALIVE_S: Final = 15.0
 KEEP_ALIVE: Final = b": keep-alive\n\n"
@@ -34,24 +34,33 @@ async def follow(
     end: Callable[[JobRecord], dict[str, Any]],
     keep_alive_s: float | None = None,
 ) -> AsyncGenerator[bytes, None]:
-    """The events of a job's output after a piece, and at last its end.  It also waits for a job to begin."""
+    """The events of a job's output after a piece, its progress, and at last its end.  It also waits for it to begin."""
     block_ms = int((KEEP_ALIVE_S if keep_alive_s is None else keep_alive_s) * 1000)
     texts = await resumed(home, job_id, after)
     state = await home.logs.follow(job_id)
+    heard = START
     yield GREETING
     while True:
         if state is None or state in TERMINAL:
-            chunks, over = await home.logs.read(job_id, after, PIECES), True
+            chunks, over, progress = await home.logs.read(job_id, after, PIECES), True, None
         else:
-            chunks, over = await home.logs.tail(job_id, after, PIECES, block_ms)
+            chunks, over, progress = await home.logs.tail(job_id, after, PIECES, block_ms, heard)
         if chunks:
             after = chunks[-1].id
-            yield b"".join(_event("log", texts.item(chunk), chunk.id) for chunk in chunks)
+            yield b"".join(_event("log", item_of(chunk, texts), chunk.id) for chunk in chunks)
+        if progress:
+            heard = progress.id
+            yield _event("progress", {"fraction": progress.fraction, "message": progress.note})
+        elif chunks:
+            continue
         elif over:
             break
         else:
             state = await home.logs.follow(job_id)  # its end may have come while the broker was away
             yield KEEP_ALIVE
+    for stream, attempt, text in texts.rests():
+        at = iso_of_ms(id_key(after)[0])
+        yield _event("log", {"id": after, "stream": stream, "at": at, "attempt": attempt, "text": text}, after)
     job = (await store.get([job_id]))[0]
     gone = {"id": job_id, "status": None, "result": None, "error": None}
     yield _event("end", gone if job is None else end(job))
@@ -77,7 +86,7 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await _first_of(self._pour(send), _disconnected(receive), self._stopping.wait())
+            await _first_of(self._pour(send), disconnected(receive), self._stopping.wait())
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._over()
@@ -92,7 +101,7 @@ class EventStream(Response):
 
 async def until_gone(request: Request, waiting: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:
     """What is waited for; None if the client has gone, or the service stops, before it came."""
-    return await _first_of(waiting, _disconnected(request.receive), stopping.wait())
+    return await _first_of(waiting, disconnected(request.receive), stopping.wait())
 
 
 async def _first_of(wanted: Coroutine[Any, Any, T], *others: Coroutine[Any, Any, object]) -> T | None:
@@ -108,6 +117,7 @@ async def _first_of(wanted: Coroutine[Any, Any, T], *others: Coroutine[Any, Any,
         await asyncio.gather(task, *rivals, return_exceptions=True)
 
 
-async def _disconnected(receive: Receive) -> None:
+async def disconnected(receive: Receive) -> None:
+    """Wait until the client has gone."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -52,8 +52,8 @@ def given_key(request: Request, field: str | None) -> str | None:
 
 
 def fingerprint(body: dict[str, Any]) -> str:
-    """The same for bodies that are the same JSON; the key itself does not count."""
-    content = {name: value for name, value in body.items() if name != "idempotency_key"}
+    """The same for bodies that are the same JSON; the key itself does not count, nor does a field that is null."""
+    content = {name: value for name, value in body.items() if name != "idempotency_key" and value is not None}
     return sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 

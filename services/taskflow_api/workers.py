@@ -1,6 +1,5 @@
-"""GET /api/v1/workers: who works, and who did until lately; POST /api/v1/workers/{id}/drain."""
+"""GET /api/v1/workers, POST /api/v1/workers/{worker_id}/drain|resume: who works, and who shall take no more."""
 
-import asyncio
 from typing import Any, Final
 
 from fastapi import APIRouter
@@ -13,20 +12,22 @@ from taskflow_api.describe import answers, takes
 from taskflow_api.errors import NotFound
 from taskflow_api.parse import printable
 from taskflow_api.paths import PREFIX
-from taskflow_api.present import answer
+from taskflow_api.present import answer, iso
 from taskflow_api.query import read_query
+from taskflow_api.roster import Silence, decimal, find, is_draining, latest, number, queues_of, running_ids, status_of
 from taskflow_domain import iso_of_ms
 from taskflow_streams import WorkerRecord
 
 router = APIRouter(prefix=PREFIX, tags=["workers"])
 
-_WORKER_ID: Final[dict[str, Any]] = {
+WORKER_ID: Final[dict[str, Any]] = {
     "name": "worker_id",
     "in": "path",
     "required": True,
     "description": "The worker's id, as the list has it.",
     "schema": {"type": "string", "minLength": 1},
 }
+NO_WORKER: Final = {404: "There is no such worker."}
 
 
 @router.get(
@@ -36,81 +37,70 @@ _WORKER_ID: Final[dict[str, Any]] = {
     openapi_extra=takes(),
 )
 async def list_workers(request: Request) -> Response:
-    """All workers.  One that was silent for longer than the visibility time-out is `offline`."""
+    """All workers.
+
+    One that was silent for longer than the visibility time-out is `offline`; one that is late with its heartbeat, or
+    says that something is wrong, is `degraded`.
+    """
     api = api_of(request)
     read_query(request, {})
-    lists = await asyncio.gather(*(partition.workers.list() for partition in api.store.partitions))
-    latest: dict[str, WorkerRecord] = {}
-    for worker in (worker for found in lists for worker in found):
-        known = latest.get(worker.id)
-        if known is None or worker.last_heartbeat_ms > known.last_heartbeat_ms:
-            latest[worker.id] = worker
-    now_ms, silence_ms = await api.store.now_ms(), int(api.settings.visibility_timeout_s * 1000)
-    return answer({"items": [_show(latest[name], now_ms, silence_ms) for name in sorted(latest)]})
+    workers, silence = await latest(api.store), Silence.of(api.settings)
+    now_ms = await api.store.now_ms()
+    return answer({"items": [_show(worker, now_ms, silence) for worker in workers]})
 
 
 @router.post(
     "/workers/{worker_id}/drain",
     summary="Let a worker take no more jobs",
-    responses=answers({200: (shapes.Worker, "The worker, which has the order.")}, 400, 404, 503, about={
-        404: "There is no such worker.",
-    }),
-    openapi_extra=takes(path=[_WORKER_ID]),
-)  # fmt: skip
+    responses=answers({200: (shapes.Worker, "The worker, which has the order.")}, 400, 404, 503, about=NO_WORKER),
+    openapi_extra=takes(path=[WORKER_ID]),
+)
 async def drain_worker(request: Request) -> Response:
-    """Order a worker to take nothing new.  What it runs goes on, and it stays until it is stopped."""
+    """Order a worker to take nothing new.  What it runs goes on, and it stays until it is stopped or resumed.
+
+    The order can be repeated.  A worker that speaks HTTP is told with its next heartbeat or lease.
+    """
+    return await _order(request, "drain", "draining")
+
+
+@router.post(
+    "/workers/{worker_id}/resume",
+    summary="Let a drained worker take jobs again",
+    responses=answers({200: (shapes.Worker, "The worker, which has the order.")}, 400, 404, 503, about=NO_WORKER),
+    openapi_extra=takes(path=[WORKER_ID]),
+)
+async def resume_worker(request: Request) -> Response:
+    """Take back the order to drain.  A worker that is stopping goes on stopping; one that takes jobs does not care."""
+    return await _order(request, "resume", "active")
+
+
+async def _order(request: Request, verb: str, status: str) -> Response:
     api, worker_id = api_of(request), request.path_params["worker_id"]
     read_query(request, {})
-    found = await asyncio.gather(*(partition.workers.get(worker_id) for partition in api.store.partitions))
-    known = [worker for worker in found if worker is not None]
-    if not known:
+    found = await find(api.store, worker_id)
+    if not found:
         raise NotFound(f"There is no worker {printable(worker_id)}.")
-    await asyncio.gather(*(partition.workers.order(worker_id, "drain") for partition in api.store.partitions))
-    now_ms, silence_ms = await api.store.now_ms(), int(api.settings.visibility_timeout_s * 1000)
-    return answer(_show(max(known, key=lambda worker: worker.last_heartbeat_ms), now_ms, silence_ms))
+    for partition, _ in found:  # one that speaks HTTP has no inbox; every answer tells it what its record says
+        await partition.workers.order(worker_id, verb, status)
+    worker = max((record for _, record in found), key=lambda record: record.last_heartbeat_ms)
+    shown = _show(worker, await api.store.now_ms(), Silence.of(api.settings))
+    return answer(shown | {"draining": status == "draining"})
 
 
-def is_online(worker: WorkerRecord, now_ms: int, silence_ms: int) -> bool:
-    """Whether a worker was heard of lately."""
-    return now_ms - worker.last_heartbeat_ms <= silence_ms and "buried" not in worker.fields
-
-
-def takes_from(worker: WorkerRecord, queue: str) -> bool:
-    """Whether a worker takes jobs from a queue."""
-    queues = queues_of(worker)
-    return queues is None or queue in queues
-
-
-def queues_of(worker: WorkerRecord) -> list[str] | None:
-    """The queues that a worker takes jobs from; None is all."""
-    named = worker.fields.get("queues", "*")
-    return None if named == "*" else [queue for queue in named.split(",") if queue]
-
-
-def _show(worker: WorkerRecord, now_ms: int, silence_ms: int) -> dict[str, Any]:
+def _show(worker: WorkerRecord, now_ms: int, silence: Silence) -> dict[str, Any]:
     fields = worker.fields
-    started_ms = _number(fields.get("started_ms"))
     return {
         "id": worker.id,
         "name": fields.get("name", worker.id),
+        "kind": fields.get("kind", "process"),
         "queues": queues_of(worker),
-        "concurrency": _number(fields.get("concurrency")),
-        "running": _number(fields.get("running")),
-        "started_at": None if started_ms is None else iso_of_ms(started_ms),
+        "concurrency": number(fields.get("concurrency")),
+        "running": number(fields.get("running")),
+        "running_ids": running_ids(worker),
+        "started_at": iso(number(fields.get("started_ms"))),
         "last_heartbeat": iso_of_ms(worker.last_heartbeat_ms),
-        "status": _status(worker, now_ms, silence_ms),
-        "draining": fields.get("status") in ("draining", "stopping"),
-        "running_ids": [job_id for job_id in fields.get("running_ids", "").split(",") if job_id],
-        "cpu_percent": float(fields["cpu"]) if fields.get("cpu") else None,
-        "memory_bytes": _number(fields.get("rss")),
+        "status": status_of(worker, now_ms, silence),
+        "draining": is_draining(worker),
+        "cpu_percent": decimal(fields.get("cpu")),
+        "memory_bytes": number(fields.get("rss")),
     }
-
-
-def _status(worker: WorkerRecord, now_ms: int, silence_ms: int) -> str:
-    if not is_online(worker, now_ms, silence_ms):
-        return "offline"
-    return "degraded" if worker.fields.get("status") == "degraded" else "online"
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None

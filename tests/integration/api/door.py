@@ -1,5 +1,6 @@
 """The words of the api's tests: a client that says what it expects, and a projector that has caught up."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,10 +61,10 @@ class Door:
                 await projector.run_once(block_ms=1)
 
 
-def open_door(store: Store, **settings: Any) -> Door:
+def open_door(store: Store, stopping: asyncio.Event | None = None, **settings: Any) -> Door:
     """An api for this store, without a server between."""
     health = Health("api")
-    app = create_app(lambda: store, ApiSettings(**{"search_wait_s": 0, **settings}), health)
+    app = create_app(lambda: store, ApiSettings(**{"search_wait_s": 0, **settings}), health, stopping)
     # A bug would be answered with 500, and the assertion about the answer says so.
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     return Door(httpx.AsyncClient(transport=transport, base_url="http://api"), store, health)

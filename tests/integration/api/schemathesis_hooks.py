@@ -4,6 +4,7 @@ A cursor comes from an answer and excludes an offset; dependencies exist; 3.0 is
 it for one; parts of a body must fit together.  Requests that ought to be refused are left as they are.
 """
 
+import os
 from typing import Any
 
 import schemathesis
@@ -12,7 +13,9 @@ from taskflow_api.search import decode_cursor
 
 CURSOR = "MjAyNi0wMS0wMlQwMzowNDowNS42NzhafDAxOWI3YzNmLTVkMmUtNzAwMC04MDAwLTNmMmE5YzFiNGQ1ZQ=="
 assert decode_cursor(CURSOR)
-WORKER = "worker-1"  # there is one
+WORKER, LEAVING, HOLDER = "worker-1", "worker-2", "worker-3"  # there are three; the second is sent away
+VERBS = ("logs", "progress", "complete", "fail", "release")
+HELD = dict(zip(VERBS, os.environ.get("SCHEMATHESIS_JOBS", "").split(","), strict=False))  # by the third of them
 
 
 @schemathesis.hook
@@ -23,14 +26,21 @@ def map_case(_context: Any, case: Any) -> Any:
             case.query["cursor"] = CURSOR
             case.query.pop("offset", None)
         if case.path_parameters and "worker_id" in case.path_parameters:
-            case.path_parameters["worker_id"] = WORKER
+            case.path_parameters["worker_id"] = LEAVING if case.method == "DELETE" else WORKER
+            if "job_id" in case.path_parameters:
+                held = HELD[case.operation.path.rpartition("/")[2]]
+                case.path_parameters |= {"worker_id": HOLDER, "job_id": held}
         if isinstance(case.body, dict):
             case.body = _mend(_exact(case.body))
+            if case.operation.path.endswith("/lease"):
+                case.body["wait_s"] = 0  # there is nothing to wait for
     return case
 
 
 def _mend(body: dict[str, Any]) -> dict[str, Any]:
     body.pop("idempotency_key", None)  # it may differ from the header's, or have been used before
+    if "token" in body:
+        body["token"] = f"{HOLDER}:1"
     if body.get("dependencies"):
         body["dependencies"] = []
     policy = body.get("retry_policy")

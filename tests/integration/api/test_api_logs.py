@@ -16,7 +16,7 @@ from taskflow_domain import JobStatus
 from taskflow_runtime import Health
 from taskflow_runtime.settings import Address
 from taskflow_runtime.web import Web, listen
-from taskflow_streams import Store
+from taskflow_streams import Ending, How, Store
 from tests.integration.api.door import NOBODY, Door, Json, invalid, refused
 from tests.support.engine import Held, Worker, a_job, a_running_job, an_ended_job
 from tests.support.working import until
@@ -291,3 +291,48 @@ async def test_waiting_is_bounded_and_for_jobs(door: Door) -> None:
         invalid(await door.http.get(f"/api/v1/jobs/{job_id}/wait?timeout_s={wrong}"), "timeout_s")
     refused(await door.http.get(f"/api/v1/jobs/{NOBODY}/wait"), 404, "NOT_FOUND")
     refused(await door.http.get("/api/v1/jobs/nothing/wait"), 404, "NOT_FOUND")
+
+
+@pytest.mark.parametrize("door_path", DOORS)
+async def test_progress_is_told_while_the_job_runs(store: Store, door_path: str) -> None:
+    """Between the pieces of output, without an id of its own: a reader who resumes goes on after the output."""
+    held = await a_running_job(store)
+    leases = store.partitions[0].leases
+    async with (
+        serving(store) as http,
+        http.stream("GET", f"{door_path}/{held.job_id}/logs/stream") as response,
+    ):
+        told = events(response)
+        await leases.progress(held.worker, held.token, 0.5, "half")
+        first = await anext(told)
+        await Worker(store.partitions[0]).complete(held)
+        last = await anext(told)
+
+    assert first == {"event": "progress", "data": {"fraction": 0.5, "message": "half"}}
+    assert last["event"] == "end"
+
+
+async def test_a_stream_ends_with_what_nothing_completes(door: Door) -> None:
+    """As the pages show it."""
+    held = await a_running_job(door.store)
+    await say(door.store, held, ("stdout", b"a\xe2\x82"))
+    await Worker(door.store.partitions[0]).complete(held)
+
+    response = await door.http.get(f"/jobs/{held.job_id}/logs/stream")
+    found = [event async for event in events(response)]
+
+    assert [event["data"].get("text") for event in found] == ["a", "\ufffd", None]
+    assert found[1]["id"] == found[0]["id"]
+
+
+async def test_a_second_run_of_an_attempt_does_not_complete_the_first(door: Door) -> None:
+    """A character that the first run has cut is marked where it ended."""
+    held = await a_running_job(door.store)
+    await say(door.store, held, ("stdout", b"one\xc3"))
+    worker = Worker(door.store.partitions[0])
+    await worker.partition.leases.report(held.worker, [Ending(*held.token, How.RELEASED)])
+    await say(door.store, await worker.take(), ("stdout", b"\xa9two"))
+
+    page = await page_of(door, f"/jobs/{held.job_id}/logs")
+
+    assert [item["text"] for item in page["items"]] == ["one", "\ufffd[its worker gave it back]\n", "\ufffdtwo"]

@@ -146,7 +146,7 @@ async def test_workers_are_listed_as_they_describe_themselves(wide_door: Door) -
     assert list(found) == ["w1"]
     heartbeat = found["w1"].pop("last_heartbeat")
     assert found["w1"] == {
-        "id": "w1", "name": "one", "queues": None, "concurrency": 8, "running": 2,
+        "id": "w1", "name": "one", "kind": "process", "queues": None, "concurrency": 8, "running": 2,
         "started_at": "2026-01-02T03:04:05.678Z", "status": "degraded", "draining": False, "running_ids": ["a", "b"],
         "cpu_percent": 12.5, "memory_bytes": 1000,
     }  # fmt: skip

@@ -110,14 +110,16 @@ async def test_an_offset_skips(door: Door, clock: Clock) -> None:
 
 
 async def test_filters_combine(door: Door, clock: Clock) -> None:
-    """Queue, status, priority and time; each narrows what the others leave."""
+    """Queue, owner, status, priority and time; each narrows what the others leave."""
     made: dict[str, dict[str, Any]] = {}
     for i in range(24):
         queue, order, status = "ab"[i % 2], i % 10, "READY" if i % 3 else "CANCELED"
-        job_id = await a_job(door.store, queue=queue, order=order)
+        owner = "ann" if i % 5 else "bob"
+        job_id = await a_job(door.store, queue=queue, order=order, owner=owner)
         if status == "CANCELED":
             await door.store.cancel(job_id)
-        made[job_id] = {"queue": queue, "priority": 10 - order, "status": status, "created": clock.now_ms}
+        shown = {"queue": queue, "owner": owner, "priority": 10 - order, "status": status}
+        made[job_id] = {**shown, "created": clock.now_ms}
         clock.forward(1)
     await door.project()
 
@@ -125,6 +127,7 @@ async def test_filters_combine(door: Door, clock: Clock) -> None:
         def fits(job: dict[str, Any]) -> bool:
             return bool(
                 wanted.get("queue", job["queue"]) == job["queue"]
+                and wanted.get("owner", job["owner"]) == job["owner"]
                 and wanted.get("status", job["status"]) == job["status"]
                 and wanted.get("priority_min", -99) <= job["priority"] <= wanted.get("priority_max", 99)
                 and wanted.get("created_after", "") <= iso_of_ms(job["created"]) < wanted.get("created_before", "9")
@@ -135,6 +138,8 @@ async def test_filters_combine(door: Door, clock: Clock) -> None:
     times = {"created_after": iso_of_ms(START_MS + 5_000), "created_before": iso_of_ms(START_MS + 20_000)}
     for query in (
         {"queue": "a"},
+        {"owner": "bob"},
+        {"owner": "ann", "queue": "b", "status": "READY"},
         {"status": "CANCELED"},
         {"priority_min": 5},
         {"priority_max": 3},

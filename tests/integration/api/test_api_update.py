@@ -157,6 +157,18 @@ async def test_a_part_of_a_retry_policy_is_merged(door: Door) -> None:
     invalid(refusal, "retry_policy.max_delay_seconds")
 
 
+async def test_the_jitter_of_a_retry_policy_is_shown_if_there_is_one(door: Door) -> None:
+    """It stays when another part is changed, and a job that is sent back as it was read stays as it is."""
+    plain, apart = await door.create(), await door.create(retry_policy={"jitter": 0.25})
+    assert "jitter" not in plain["retry_policy"]
+    assert apart["retry_policy"] == plain["retry_policy"] | {"jitter": 0.25}
+
+    changed = await door.change(apart["id"], retry_policy={"max_attempts": 5})
+    again = await door.change(apart["id"], **changed)
+
+    assert changed["retry_policy"] == again["retry_policy"] == apart["retry_policy"] | {"max_attempts": 5}
+
+
 async def test_times_from_now_become_times(door: Door) -> None:
     """Counted from the update, by the server's clock."""
     job = await door.create()

@@ -1,13 +1,15 @@
 """GET /jobs/{id}, its cancel, and the list: every column, in the words of this door."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from taskflow_domain import JobStatus, ms_of_iso
-from taskflow_streams import LOG_BYTES, Ending, Failure, How
+from taskflow_streams import LOG_BYTES, Ending, Failure, How, LogChunk, Pool
+from taskflow_streams.logs import Logs
 from tests.integration.api.door import NOBODY, Door, Json, conflict, invalid, refused
-from tests.support.engine import Held, Worker, a_job, a_running_job, an_ended_job, record
+from tests.support.engine import Held, Worker, a_job, a_running_job, an_ended_job, record, stall
 
 COLUMNS = {
     "id", "queue", "type", "payload", "schedule_cron", "priority", "retries_max", "retries_attempted", "status",
@@ -52,7 +54,7 @@ async def test_a_new_job_has_every_column(door: Door) -> None:
 
 
 async def test_a_running_job_shows_its_lease_output_and_progress(door: Door) -> None:
-    """The lease ends a visibility time-out after its holder was last heard of."""
+    """The lease ends a visibility time-out after it was taken, unless it is renewed."""
     held = await a_running_job(door.store)
     await say(door, held, ("stdout", b"one\n"), ("stderr", b"oh\n"), ("stdout", b"two\n"))
     await door.store.partitions[0].leases.progress(held.worker, held.token, 0.5, "half")
@@ -63,6 +65,23 @@ async def test_a_running_job_shows_its_lease_output_and_progress(door: Door) -> 
     assert (job["lease"]["worker_id"], job["lease"]["leased_at"]) == ("w1", job["started_at"])
     assert ms_of_iso(job["lease"]["lease_expires_at"]) >= ms_of_iso(job["started_at"]) + 15_000
     assert [item["text"] for item in job["logs"]["items"]] == ["one\n", "oh\n", "two\n"]
+
+
+async def test_a_lease_ends_a_visibility_timeout_after_its_own_renewal(door: Door) -> None:
+    """Whatever else is heard of its holder: each lease has an end of its own."""
+    [first, second] = [await a_running_job(door.store, worker="w1") for _ in range(2)]
+    for held in (first, second):
+        await stall(door.store, held, 10)
+    worker = Worker(door.store.partitions[0], "w1")
+    await worker.renew(second)
+    now_ms = await door.store.now_ms()
+
+    left = [
+        ms_of_iso((await show(door, held.job_id))["lease"]["lease_expires_at"]) - now_ms for held in (first, second)
+    ]
+
+    assert 0 < left[0] <= 5_000 + 1_000  # the second is for a slow machine
+    assert 10_000 < left[1] <= 15_000 + 1_000
 
 
 async def test_the_logs_of_a_job_are_paged(door: Door) -> None:
@@ -253,3 +272,37 @@ async def test_a_few_of_many_are_found(door: Door) -> None:
 
     assert {page["total"] for page in pages} == {2}
     assert {job["id"] for page in pages for job in page["items"]} == set(old)
+
+
+async def test_a_job_that_prints_without_end_is_shown_as_it_was_asked_for(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that is slower than the job does not run after it."""
+    held = await a_running_job(door.store)
+    await say(door, held, ("stdout", b"before"))
+    read = Logs.read
+
+    async def slow(logs: Logs, *args: Any, **options: Any) -> list[LogChunk]:
+        await say(door, held, ("stdout", b"meanwhile"), ("stderr", b"."))
+        return await read(logs, *args, **options)
+
+    monkeypatch.setattr(Logs, "read", slow)
+    monkeypatch.setattr("taskflow_api.logs._MANY", 1)
+
+    async with asyncio.timeout(20):
+        job = await show(door, held.job_id)
+
+    assert job["stdout"].startswith("before")
+
+
+@pytest.mark.parametrize("asked", ["2020-01-01T00:00:00.000Z", None])
+async def test_a_retry_does_not_change_when_a_job_was_asked_to_start(door: Door, asked: str | None) -> None:
+    """`scheduled_at` is what was sent, also after attempts that failed."""
+    body = {"type": "shell", "cmd": "false", "scheduled_at": asked, "queue": "q"}
+    job_id = (await door.http.post("/jobs", json=body)).json()["id"]
+    worker = await Worker(door.store.partitions[0], pool=Pool(frozenset({"@shell"}))).join()
+    for _ in range(2):
+        held = await worker.take()
+        await worker.fail(held, delay_ms=0)
+
+    assert (await show(door, job_id))["scheduled_at"] == asked

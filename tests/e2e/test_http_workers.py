@@ -1,0 +1,251 @@
+"""The workers in examples/, one in shell and one in JavaScript, on a whole stack of real processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from tests.support.stack import DEADLINE_S, Stack, eventually
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+VISIBILITY_S = 3
+LONG_S = 5  # longer than a lease that nobody renews
+TOKEN = "let-me-in"
+
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("http_workers")]
+needs_shell = pytest.mark.skipif(
+    not (shutil.which("curl") and shutil.which("jq")), reason="curl and jq are not installed"
+)
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One that asks for a token and loses patience soon, and whose own worker leaves most queues alone."""
+    with Stack(
+        tmp_path_factory.mktemp("http") / "data", visibility_timeout_s=VISIBILITY_S, heartbeat_s=1, lease_renewal_s=1,
+        reap_interval_s=0.2, worker_queues="own", api_token=TOKEN,
+    ) as one:  # fmt: skip
+        one.http.headers["Authorization"] = f"Bearer {TOKEN}"
+        yield one
+
+
+@contextmanager
+def example(stack: Stack, queue: str, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker for one queue; it has registered, and ends with the test."""
+    log = (stack.data_dir.parent / f"{queue}.log").open("ab")
+    process = subprocess.Popen(
+        [*command, api(stack), queue],
+        env=os.environ | {"TASKFLOW_API_TOKEN": TOKEN},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    before = {worker["id"] for worker in workers(stack, queue)}
+    try:
+        eventually(
+            lambda: [each for each in workers(stack, queue) if each["id"] not in before], f"worker; see {log.name}"
+        )
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        log.close()
+
+
+def api(stack: Stack) -> str:
+    """Where the api is."""
+    return str(stack.http.base_url).removesuffix("/").removesuffix("/api/v1")
+
+
+def call(stack: Stack, method: str, path: str, **more: Any) -> httpx.Response:
+    """A request to the second door."""
+    response = stack.http.request(method, f"{api(stack)}{path}", **more)
+    assert response.status_code < 300, response.text
+    return response
+
+
+def workers(stack: Stack, queue: str) -> list[dict[str, Any]]:
+    """The workers of a queue that are online."""
+    items = call(stack, "GET", "/workers").json()["items"]
+    return [each for each in items if each["queues"] == [queue] and each["status"] == "online"]
+
+
+def shell(stack: Stack, queue: str, cmd: str, **fields: Any) -> str:
+    """A shell job; its id."""
+    body = {"type": "shell", "cmd": cmd, "queue": queue, "retries_max": 1, **fields}
+    return str(call(stack, "POST", "/jobs", json=body).json()["id"])
+
+
+def count(stack: Stack, queue: str, to: int, pause_ms: int = 0, **fields: Any) -> str:
+    """A job for the task in JavaScript; its id."""
+    return str(stack.create("js.count", queue=queue, payload={"to": to, "pause_ms": pause_ms}, **fields)["id"])
+
+
+def shown(stack: Stack, job_id: str) -> dict[str, Any]:
+    """The job as the second door shows it."""
+    found: dict[str, Any] = call(stack, "GET", f"/jobs/{job_id}").json()
+    return found
+
+
+def when(stack: Stack, job_id: str, **wanted: Any) -> dict[str, Any]:
+    """The job, once its columns have these values."""
+
+    def look() -> dict[str, Any] | None:
+        job = shown(stack, job_id)
+        return job if all(job[name] == value for name, value in wanted.items()) else None
+
+    return eventually(look, f"job {job_id} with {wanted}")
+
+
+def ended(stack: Stack, job_id: str) -> dict[str, Any]:
+    """The job once it has ended."""
+    return eventually(lambda: job if (job := shown(stack, job_id))["finished_at"] else None, f"end of {job_id}")
+
+
+@needs_shell
+def test_a_worker_in_shell_runs_commands(stack: Stack) -> None:
+    """With their environment and directory; output, exit code and failures arrive, whatever is printed."""
+    with example(stack, "sh1", str(EXAMPLES / "worker.sh")):
+        cmd = r"""printf '%s\n' "$GREETING" 'back\slash "quote"'; pwd; printf 'a\000b\377' >&2; exit $CODE"""
+        good = shell(stack, "sh1", cmd, env={"GREETING": "it's ü\ttab", "CODE": "0"}, cwd="/")
+        told = shell(stack, "sh1", 'echo "{\\"attempt\\": $TASKFLOW_ATTEMPT}" > "$TASKFLOW_OUTPUT"')
+        bad = shell(stack, "sh1", "echo oh no >&2; exit 3", retries_max=0)
+        slow = shell(stack, "sh1", "sleep 60", retries_max=0, timeout_s=1)
+
+        job = ended(stack, good)
+        assert (job["status"], job["result"]) == ("succeeded", {"exit_code": 0, "output": None})
+        assert job["stdout"] == 'it\'s ü\ttab\nback\\slash "quote"\n/\n'
+        assert job["stderr"] == "ab\N{REPLACEMENT CHARACTER}"
+        assert ended(stack, told)["result"] == {"exit_code": 0, "output": {"attempt": 1}}
+        job = ended(stack, bad)
+        assert (job["status"], job["error"], job["stderr"]) == ("failed", "ExitCode: exit code 3", "oh no\n")
+        assert job["result"]["exit_code"] == 3
+        assert ended(stack, slow)["status"] == "failed"
+
+
+@needs_shell
+def test_a_worker_in_shell_keeps_its_lease_and_obeys(stack: Stack) -> None:
+    """A job longer than the visibility time-out is one attempt; a canceled one is killed; stopped, it gives back."""
+    with example(stack, "sh2", str(EXAMPLES / "worker.sh")) as process:
+        job = ended(stack, shell(stack, "sh2", f"sleep {LONG_S}; echo done"))
+        assert (job["status"], job["stdout"], job["retries_attempted"]) == ("succeeded", "done\n", 0)
+
+        hangs = shell(stack, "sh2", "sleep 600")
+        when(stack, hangs, status="running")
+        call(stack, "POST", f"/jobs/{hangs}/cancel")
+        assert ended(stack, hangs)["status"] == "canceled"
+
+        left = shell(stack, "sh2", "sleep 600")
+        when(stack, left, status="running")
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(DEADLINE_S)
+        when(stack, left, status="queued")
+        assert stack.job(left)["attempt_count"] == 0
+        assert workers(stack, "sh2") == []
+
+
+@needs_shell
+def test_a_worker_in_shell_that_is_killed_keeps_nothing(stack: Stack, tmp_path: Path) -> None:
+    """kill -9 of the script alone: what beats for it notices, its command ends, and another worker runs the job."""
+    command = str(EXAMPLES / "worker.sh")
+    with example(stack, "sh3", command) as victim:
+        left = shell(stack, "sh3", f"echo $$ >> {tmp_path}/pids; sleep 600 & wait", retries_max=3)
+        when(stack, left, status="running")
+        pids = tmp_path / "pids"
+        pid = int(eventually(lambda: (pids.exists() and pids.read_text()) or None, "the command"))
+        victim.kill()
+        victim.wait()
+
+        with example(stack, "sh3", command):
+            when(stack, left, status="running", retries_attempted=1)
+            eventually(lambda: not psutil.pid_exists(pid) or None, "the end of the first run")
+            call(stack, "POST", f"/jobs/{left}/cancel")
+            assert ended(stack, left)["status"] == "canceled"
+
+
+@needs_node
+def test_a_worker_in_javascript_runs_tasks(stack: Stack) -> None:
+    """Output, progress, results and errors arrive; one that takes longer than a lease is one attempt."""
+    with example(stack, "js1", "node", str(EXAMPLES / "worker.mjs")):
+        quick = [count(stack, "js1", to=3) for _ in range(10)]
+        long = count(stack, "js1", to=LONG_S * 2, pause_ms=500)
+        thrown = stack.create("js.throw", queue="js1", payload={"message": "no"}, retry_policy={"max_attempts": 1})
+        late = count(stack, "js1", to=1, pause_ms=600_000, timeout_s=1, retry_policy={"max_attempts": 1})
+
+        for job_id in quick:
+            job = ended(stack, job_id)
+            assert (job["status"], job["stdout"], job["result"]) == ("succeeded", "1\n2\n3\n", {"counted": 3})
+            assert job["progress"] == {"fraction": 1, "message": "3 of 3"}
+        job = ended(stack, long)
+        assert (job["status"], job["retries_attempted"]) == ("succeeded", 0)
+        error = stack.ended(thrown["id"])["error"]
+        assert (error["class"], error["message"]) == ("RangeError", "no")
+        assert "js.throw" in error["traceback"]
+        assert ended(stack, late)["error"] == "Stopped: timed out"
+
+
+@needs_node
+def test_a_worker_in_javascript_obeys_and_its_death_costs_one_attempt(stack: Stack) -> None:
+    """Canceled, it stops; killed, its job runs elsewhere; drained, it finishes and leaves; stopped, it gives back."""
+    with example(stack, "js2", "node", str(EXAMPLES / "worker.mjs")) as victim:
+        canceled = count(stack, "js2", to=1, pause_ms=600_000)
+        when(stack, canceled, status="running")
+        call(stack, "POST", f"/jobs/{canceled}/cancel")
+        assert ended(stack, canceled)["status"] == "canceled"
+
+        orphan = count(stack, "js2", to=8, pause_ms=500)
+        when(stack, orphan, status="running")
+        os.killpg(victim.pid, signal.SIGKILL)
+        victim.wait()
+        with example(stack, "js2", "node", str(EXAMPLES / "worker.mjs")) as heir:
+            job = ended(stack, orphan)
+            assert (job["status"], job["retries_attempted"]) == ("succeeded", 1)
+            running = count(stack, "js2", to=4, pause_ms=500)
+            worker_id = when(stack, running, status="running")["lease"]["worker_id"]
+            assert stack.http.post(f"/workers/{worker_id}/drain").status_code == 200
+            assert heir.wait(DEADLINE_S) == 0
+            assert ended(stack, running)["status"] == "succeeded"
+
+        with example(stack, "js2", "node", str(EXAMPLES / "worker.mjs")) as stopped:
+            left = count(stack, "js2", to=1, pause_ms=600_000)
+            when(stack, left, status="running")
+            stopped.terminate()
+            assert stopped.wait(DEADLINE_S) == 0
+            when(stack, left, status="queued")
+            assert stack.job(left)["attempt_count"] == 0
+
+
+@needs_node
+def test_a_worker_survives_the_death_of_the_api(stack: Stack) -> None:
+    """kill -9 of the api under a running job and a waiting request: it goes on where it was when there is one again."""
+    with example(stack, "js3", "node", str(EXAMPLES / "worker.mjs")) as process:
+        under_way = count(stack, "js3", to=10, pause_ms=200)
+        when(stack, under_way, status="running")
+        stack.service("api").kill()
+        eventually(lambda: _answers(stack), "api that answers")
+
+        job = ended(stack, under_way)
+        assert (job["status"], job["result"]) == ("succeeded", {"counted": 10})
+        assert job["stdout"].split() == [str(i) for i in range(1, 11)]
+        assert ended(stack, count(stack, "js3", to=1))["status"] == "succeeded"
+        assert process.poll() is None
+
+
+def _answers(stack: Stack) -> bool:
+    try:
+        return stack.http.get(f"{api(stack)}/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
