@@ -14,7 +14,7 @@ version of the code may take it.  What a function returns must be JSON, at most 
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 RESULT_MAX_BYTES = 1 << 20  # it stands in the server's memory until retention
@@ -54,6 +54,24 @@ def arguments_for(name: str, signature: inspect.Signature, payload: Any) -> Argu
     except TypeError as error:
         raise TypeError(f"the payload does not fit {name}{signature}: {error}") from None
     return arguments
+
+
+def payload_for(name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The payload that becomes this call again by the rules.  Raises TypeError when the function does not take it."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}{signature} cannot be called so: {error}") from None
+    if takes_whole(signature):
+        return args[0] if args else next(iter(signature.parameters.values())).default
+    return call_payload(args, kwargs)
+
+
+def call_payload(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """The payload of a call: the keywords as they are, if there is nothing else and rule 2 does not claim them."""
+    if args or kwargs.keys() == _ENVELOPE:
+        return {"args": list(args), "kwargs": dict(kwargs)}
+    return dict(kwargs)
 
 
 def encode_result(value: Any) -> bytes | None:

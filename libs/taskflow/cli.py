@@ -5,12 +5,15 @@ what they need when they are called, so that none pays for the others.
 """
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from taskflow.commands import jobs, queues, services, submit, up, version, workers
 from taskflow.commands.errors import CommandFailed
+
+# What typer raises for a call that it does not understand: click's class, or that of the copy it brings along.
+_CALL_ERROR: Any = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="taskflow",
@@ -39,12 +42,32 @@ def options(
 def main() -> None:
     """Run the command line of this process, and end the process."""
     try:
-        app()
+        _check(sys.argv[1:])
+        sys.exit(app(standalone_mode=False))
     except CommandFailed as failure:
-        print(f"taskflow: {failure}", file=sys.stderr)  # noqa: T201 - this is what the user reads
-        sys.exit(failure.exit_status)
+        _fail(str(failure), failure.exit_status)
+    except typer.Abort:
+        sys.exit(1)
+    except _CALL_ERROR as error:
+        if not error.format_message():  # a group without a command: its help is shown already
+            sys.exit(error.exit_code)
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context else "taskflow"
+        _fail(f"{error.format_message().rstrip('.')}; see {path} --help.", error.exit_code)
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()  # whoever read our output has gone; nothing is left to be said
         sys.exit(141)
+
+
+def _check(arguments: list[str]) -> None:
+    """Python keeps bytes that are no text as lone surrogates, which nothing takes."""
+    for argument in arguments:
+        if not argument.isascii() and any("\ud800" <= char <= "\udfff" for char in argument):
+            raise CommandFailed(f"{argument!a} is no UTF-8 text; write it in UTF-8, or put it into a file.")
+
+
+def _fail(sentence: str, status: int) -> NoReturn:
+    print(f"taskflow: {sentence}", file=sys.stderr)  # noqa: T201 - this is what the user reads
+    sys.exit(status)

@@ -1,151 +1,229 @@
-"""Enqueue jobs and follow them, from any asyncio program; talks to Redis directly.
+"""`Client`: enqueue jobs and follow them, from any program.  `AsyncClient` has the same methods for event loops."""
 
-The ids are made here, so a submission whose answer was lost is sent again and never doubled.
-"""
-
-import asyncio
-import json
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from itertools import islice
+import contextlib
+import copy
+import os
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, Unpack
 
-from taskflow.broker import find_broker
-from taskflow.errors import IdempotencyConflict, JobFailed
-from taskflow.submission import Submission, fingerprint, new_job
+from taskflow.async_client import AsyncClient
+from taskflow.function import TaskFunction
+from taskflow.handle import Handle
+from taskflow.job import Job, LogEntry
+from taskflow.link import stand_in
+from taskflow.portal import CLOSED, Portal
+from taskflow.submission import (
+    Call,
+    JobRef,
+    Options,
+    Submission,
+    batches,
+    calls_of,
+    id_of,
+    known,
+    named_job,
+    prepared,
+    python_job,
+    shell_job,
+)
 from taskflow.tasks import Registry, registry
-from taskflow_domain import TERMINAL, JobStatus
-from taskflow_streams import Canceled, Full, JobRecord, NewJob, Store, Unavailable, UnknownDependency
 
-__all__ = ["Client", "Submission"]
+CHUNK = 5_000  # taken from the caller's iterable in the caller's thread, then sent in batches that overlap
 
-BATCH = 500  # Redis serves nobody else while a script runs
-IN_FLIGHT = 3  # batches: one in the script, one on its way, one being made
-TRIES = 4
-FIRST_PAUSE_S = 0.1  # doubles with each try
-POLL_S = (0.005, 0.25)  # the first look at a job that is waited for, and the longest pause between two
-
-Claims: TypeAlias = list[tuple[str, str]]  # idempotency keys and the ids that were made for them
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+Work: TypeAlias = Callable[[AsyncClient], Coroutine[Any, Any, T]]
 
 
 class Client:
-    """A connection to a TaskFlow deployment.  `async with await Client.connect() as client: …`"""
+    """A connection to TaskFlow.  `with Client() as client: …`, or keep one for the whole program.
 
-    def __init__(self, store: Store, tasks: Registry = registry) -> None:
-        self.store = store
+    It finds the server as `AsyncClient` does.  Threads may share it; in a forked child it connects anew; a program
+    that runs an event loop may use it, though it blocks: there `AsyncClient` is better.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        namespace: str | None = None,
+        tasks: Registry = registry,
+    ) -> None:
+        self._line = Line(lambda: AsyncClient(url, token=token, namespace=namespace, tasks=tasks), tasks)
         self._tasks = tasks
+        self._options: Options = {}
 
-    @classmethod
-    async def connect(cls, url: str | None = None, *, namespace: str | None = None) -> Self:
-        """Connect to `url`; without one, to where the settings say, or the `taskflow up` of this directory runs."""
-        url, namespace = find_broker(url, namespace)
-        return cls(await Store.connect(url, namespace=namespace))
+    def close(self) -> None:
+        """Close the connections.  A client that was closed cannot be used again."""
+        self._line.close()
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self.store.close()
-
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.close()
+        self.close()
 
-    async def enqueue(self, task: str | Callable[..., Any], payload: Any = ..., **options: Any) -> str:
-        """Enqueue one job and return its id.  The payload is {} unless given; `options` are the fields of `Submission`.
+    def options(self, **options: Unpack[Options]) -> Self:
+        """The same client with options for the jobs it makes: `client.options(priority=9).enqueue(send, to)`."""
+        other = copy.copy(self)
+        other._options = {**self._options, **known(options)}
+        return other
 
-        Raises UnknownDependency, IdempotencyConflict, ValueError for what is out of bounds, and Unavailable.
+    def enqueue(self, task: TaskFunction[P, R], *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Enqueue a job that calls a task with these arguments.
+
+        Raises TypeError for arguments that the function does not take, NotJson for what cannot be sent, ValueError
+        for what is out of bounds or not there to wait for, IdempotencyConflict, and Unavailable.
         """
-        return (await self.enqueue_many([Submission(task, {} if payload is ... else payload, **options)]))[0]
+        return self._one(prepared(self._tasks.get(task), args, kwargs, self._options))
 
-    async def enqueue_many(self, submissions: Iterable[Submission]) -> list[str]:
-        """Enqueue any number of jobs, in batches, and return their ids in the same order.
+    def enqueue_named(self, task: str, payload: Any = None, **options: Unpack[Options]) -> Handle[Any]:
+        """Enqueue a job for the task that workers know by this name.  The payload is sent as it is; None is {}."""
+        return self._one(named_job(task, payload, {**self._options, **options}))
+
+    def enqueue_many(self, submissions: Iterable[Submission]) -> list[Handle[Any]]:
+        """Enqueue any number of jobs, in batches; their handles in the same order.
 
         Batches that were accepted before one is refused stay accepted.
         """
-        ids: list[str] = []
-        room = asyncio.Semaphore(IN_FLIGHT)
-        try:
-            async with asyncio.TaskGroup() as group:
-                for batch in _batches(submissions):
-                    await room.acquire()
-                    jobs = self._make(batch)
-                    claims = await self._claim(batch, jobs)
-                    ids += [job.id for job in jobs]
-                    group.create_task(self._submit(jobs, claims, room))
-        except ExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        return ids
+        handles: list[Handle[Any]] = []
+        for chunk in batches(submissions, CHUNK):
+            made = self._line.run(partial(AsyncClient.enqueue_many, submissions=chunk))
+            handles += [Handle(self, handle.id) for handle in made]
+        return handles
 
-    async def get(self, job_id: str) -> JobRecord | None:
+    def bulk(self, task: TaskFunction[..., R], calls: Iterable[Call]) -> list[Handle[R]]:
+        """Enqueue a job for each call: a tuple is its positional arguments, a dict its keyword arguments."""
+        return self.enqueue_many(calls_of(self._tasks.get(task), calls, self._options))
+
+    def shell(
+        self, cmd: str, *, env: Mapping[str, str] | None = None, cwd: str | None = None, **options: Unpack[Options]
+    ) -> Handle[dict[str, Any]]:
+        """Enqueue a shell command; its result is {"exit_code": 0, "output": …}."""
+        return self._one(shell_job(cmd, env, cwd, {**self._options, **options}))
+
+    def python(
+        self,
+        callable: str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        **options: Unpack[Options],
+    ) -> Handle[Any]:
+        """Enqueue a call of a function that the worker imports: `client.python("pkg.module:function", [1, 2])`."""
+        return self._one(python_job(callable, args, kwargs, {**self._options, **options}))
+
+    def handle(self, job: JobRef) -> Handle[Any]:
+        """The handle of a job whose id is known."""
+        return Handle(self, id_of(job))
+
+    def get(self, job: JobRef) -> Job | None:
         """The job as it is now; None if there is no such job."""
-        return (await self.store.get([job_id]))[0]
+        return self._line.run(lambda client: client.get(job))
 
-    async def wait(self, job_id: str, timeout_s: float | None = None) -> JobRecord:
+    def job(self, job: JobRef) -> Job:
+        """The job as it is now.  Raises LookupError if there is no such job."""
+        return self._line.run(lambda client: client.job(job))
+
+    def wait(self, job: JobRef, timeout: float | None = None) -> Job:
         """The job once it has ended.  Raises TimeoutError, or LookupError if there is no such job."""
-        pause, longest = POLL_S
-        async with asyncio.timeout(timeout_s):
-            while True:
-                record = await self.get(job_id)
-                if record is None:
-                    raise LookupError(f"there is no job {job_id}")
-                if record.status in TERMINAL:
-                    return record
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, longest)
+        return self._line.run(lambda client: client.wait(job, timeout))
 
-    async def result(self, job_id: str, timeout_s: float | None = None) -> Any:
+    def result(self, job: JobRef, timeout: float | None = None) -> Any:
         """What the job returned, once it is COMPLETED.  Raises JobFailed when it ends in any other way."""
-        record = await self.wait(job_id, timeout_s)
-        if record.status is not JobStatus.COMPLETED:
-            why = f": {record.failure.kind}: {record.failure.message}" if record.failure else ""
-            raise JobFailed(f"job {job_id} is {record.status}{why}")
-        return None if record.value is None else json.loads(record.value)
+        return self._line.run(lambda client: client.result(job, timeout))
 
-    async def cancel(self, job_id: str) -> Canceled:
-        """Cancel a job: at once if it has not started, else by order to its worker."""
-        return await self.store.cancel(job_id)
+    def cancel(self, job: JobRef) -> bool:
+        """Cancel a job: at once if it has not started, else by order to its worker.  False: it had ended already."""
+        return self._line.run(lambda client: client.cancel(job))
 
-    def _make(self, batch: list[Submission]) -> list[NewJob]:
-        fresh = self.store.new_ids(len(batch))
-        ids = [self.store.new_id(s.after) if s.after else new for s, new in zip(batch, fresh, strict=True)]
-        return [new_job(submission, job_id, self._tasks) for submission, job_id in zip(batch, ids, strict=True)]
+    def logs(self, job: JobRef, follow: bool = False) -> Iterator[LogEntry]:
+        """What a job printed; with `follow` also what it will print, until it has ended."""
+        pieces: list[AsyncGenerator[LogEntry, None]] = []
 
-    async def _claim(self, batch: list[Submission], jobs: list[NewJob]) -> Claims:
-        """Give each job with an idempotency key the id that belongs to it; the ties that were tried."""
-        keyed = [(i, key) for i, submission in enumerate(batch) if (key := submission.idempotency_key)]
-        if not keyed:
-            return []
-        rows = [(key, jobs[i].id, fingerprint(jobs[i])) for i, key in keyed]
-        for (i, key), (_, _, ours), claim in zip(keyed, rows, await self.store.claim(rows), strict=True):
-            if claim.fingerprint != ours:
-                raise IdempotencyConflict(f"the idempotency key {key!r} belongs to job {claim.job_id}, which differs")
-            jobs[i] = replace(jobs[i], id=claim.job_id)
-        return [(key, made) for key, made, _ in rows]
+        async def following(client: AsyncClient) -> LogEntry | None:
+            if not pieces:
+                pieces.append(client.logs(job, follow))
+            return await anext(pieces[0], None)
 
-    async def _submit(self, jobs: list[NewJob], claims: Claims, room: asyncio.Semaphore) -> None:
+        async def over(_: AsyncClient) -> None:
+            if pieces:
+                await pieces[0].aclose()
+
         try:
-            for tries in range(TRIES):
-                try:
-                    await self.store.submit(jobs)
-                except Unavailable as error:
-                    if isinstance(error, Full) or tries + 1 == TRIES:
-                        raise
-                    await asyncio.sleep(FIRST_PAUSE_S * 2**tries)
-                else:
-                    return
-        except UnknownDependency:
-            if claims:  # a mended submission may use the same keys; ties to jobs that exist have other ids than these
-                await self.store.unclaim(claims)
-            raise
+            while (entry := self._line.run(following)) is not None:
+                yield entry
         finally:
-            room.release()
+            with contextlib.suppress(RuntimeError):  # closed in the meantime, and all its streams with it
+                self._line.run(over)
+
+    def _one(self, submission: Submission) -> Handle[Any]:
+        return self.enqueue_many([submission])[0]
 
 
-def _batches(submissions: Iterable[Submission]) -> Iterator[list[Submission]]:
-    rest = iter(submissions)
-    while batch := list(islice(rest, BATCH)):
-        yield batch
+class Line:
+    """What all copies of a client share: an AsyncClient and the thread it lives in, made when they are needed."""
+
+    def __init__(self, make: Callable[[], AsyncClient], tasks: Registry) -> None:
+        self._make = make
+        self._tasks = tasks
+        self._closed = False
+        self.forget()
+        _lines.add(self)
+
+    def forget(self) -> None:
+        """Begin as if new: after a fork, what is left of the parent's connections cannot be used."""
+        self._lock = threading.Lock()
+        self._ready: tuple[AsyncClient, Portal] | None = None
+
+    def run(self, work: Work[T]) -> T:
+        """What the client answers."""
+        replaced = stand_in()
+        if replaced is not None and not self._closed:
+            return at_once(work(AsyncClient(tasks=self._tasks, transport=replaced.blocking)))
+        with self._lock:
+            if self._closed:
+                raise RuntimeError(CLOSED)
+            if self._ready is None:
+                client = self._make()
+                self._ready = client, Portal(client.close)
+            client, portal = self._ready
+        return portal.run(lambda: work(client))
+
+    def close(self) -> None:
+        """Close the connections, and end the thread."""
+        with self._lock:
+            ready, self._ready, self._closed = self._ready, None, True
+        if ready is not None:
+            ready[1].close()
+
+
+_lines: "weakref.WeakSet[Line]" = weakref.WeakSet()
+_left_behind: list[object] = []  # a parent's connections must not be closed by whoever collects them here
+
+
+def _after_fork() -> None:
+    for line in list(_lines):
+        _left_behind.append(line._ready)
+        line.forget()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    work.close()
+    raise RuntimeError("a blocking client was made to wait")

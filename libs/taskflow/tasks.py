@@ -1,24 +1,36 @@
 """`@task`: the functions that jobs can name.
 
-The function stays what it was and can be called directly; the registry knows it by name, with the options its jobs
-have unless they say otherwise.  How a payload becomes its arguments is told in `taskflow.calling`.
+What it makes of a function can be called as before (`taskflow.function`); the registry knows it by name, with the
+options its jobs have unless they say otherwise.  How a payload becomes its arguments is told in `taskflow.calling`.
 """
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
-from taskflow.calling import Arguments, arguments_for, signature_of, takes, takes_whole
+from taskflow.calling import Arguments, arguments_for, payload_for, signature_of, takes, takes_whole
+from taskflow.function import AsyncTaskFunction, TaskFunction
 from taskflow_domain import NAME_MAX_CHARS, RetryPolicy
 
 DEFAULT_QUEUE = "default"
 
 Isolation = Literal["process", "thread", "async"]
 
-F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Decorator(Protocol):
+    """What `@task(…)` is: it makes a task of a function."""
+
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTaskFunction[P, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,6 +67,10 @@ class Task:
         value = json.loads(payload.decode())  # given bytes, it would look for other encodings first
         return ((value,), {}) if self._whole else arguments_for(self.name, self._signature, value)
 
+    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """The payload that makes a worker call the function so.  Raises TypeError for what it does not take."""
+        return payload_for(self.name, self._signature, args, kwargs)
+
 
 class Registry:
     """Tasks by name."""
@@ -65,7 +81,10 @@ class Registry:
         self.tasks = MappingProxyType(self._by_name)
 
     @overload
-    def task(self, function: F, /) -> F: ...
+    def task(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTaskFunction[P, R]: ...
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> TaskFunction[P, R]: ...
 
     @overload
     def task(
@@ -77,7 +96,7 @@ class Registry:
         retry_policy: RetryPolicy | None = None,
         timeout_s: float | None = None,
         isolation: Isolation | None = None,
-    ) -> Callable[[F], F]: ...
+    ) -> Decorator: ...
 
     def task(
         self,
@@ -99,10 +118,13 @@ class Registry:
         were submitted without a limit.
         """
 
-        def register(function: F) -> F:
+        def register(function: Callable[..., Any]) -> TaskFunction[..., Any]:
+            if isinstance(function, TaskFunction):
+                function = function.__wrapped__
             own_name: str = getattr(function, "__name__", type(function).__name__)
-            self._add(Task(name or own_name, function, queue, retry_policy, timeout_s, isolation))
-            return function
+            made = Task(name or own_name, function, queue, retry_policy, timeout_s, isolation)
+            self._add(made)
+            return AsyncTaskFunction(made) if made.is_async else TaskFunction(made)
 
         return register if function is None else register(function)
 
@@ -110,7 +132,24 @@ class Registry:
         """The task of this name, or of this function (also under further decorators that set `__wrapped__`)."""
         if isinstance(task, str):
             return self._by_name.get(task)
-        return self._by_function.get(task) or self._by_function.get(inspect.unwrap(task))
+        function: Any = task
+        while True:
+            if isinstance(function, TaskFunction) and self._by_name.get(function.name) is function.task:
+                return function.task
+            found = self._by_function.get(function)
+            if found is not None or not hasattr(function, "__wrapped__"):
+                return found
+            function = function.__wrapped__
+
+    def get(self, task: Callable[..., Any] | TaskFunction[..., Any]) -> Task:
+        """The task that a function is.  Raises TypeError if it is none."""
+        if isinstance(task, TaskFunction):
+            return task.task  # also one of another registry: workers find it by its name
+        found = self.find(task) if callable(task) else None
+        if found is None:
+            hint = "use enqueue_named for names" if isinstance(task, str) else "decorate it with @task"
+            raise TypeError(f"{task!r} is no task; {hint}")
+        return found
 
     def _add(self, task: Task) -> None:
         other = self._by_name.get(task.name)

@@ -104,10 +104,9 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 def test_every_process_is_named_and_ready(up: Up) -> None:
     """`ps` tells who is who, and each answers for its own health."""
-    titles = {title(process) for process in up.family()}
-
-    others = {"taskflow up", "taskflow valkey", "taskflow nursery"}
-    assert titles == {*others, *(f"taskflow {name}" for name in SERVICES)}
+    others = {"taskflow up", "taskflow valkey", "taskflow guardian", "taskflow nursery", "taskflow deputy"}
+    titles = {*others, *(f"taskflow {name}" for name in SERVICES)}
+    eventually(lambda: {title(process) for process in up.family()} == titles, "names for all processes, and no others")
     urls = up.ready().health_urls
     assert set(urls) == set(SERVICES)
     assert all(get(f"{url}/readyz") == 200 for url in urls.values())

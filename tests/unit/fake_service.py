@@ -3,13 +3,15 @@
     fake_service.py NAME PORT JOURNAL [MODE]
 
 It answers /readyz, and writes into the journal when it starts and when it stops.  A `stubborn` one ignores SIGTERM,
-a `refusing` one ends with status 2, and a `leaving` one leaves a child behind when it is killed.
+a `refusing` one ends with status 2, a `leaving` one leaves a child behind when it is killed, and a `recycling` one ends
+by itself with status 0, soon after it was asked whether it is ready.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from types import FrameType
@@ -25,6 +27,8 @@ class Ready(BaseHTTPRequestHandler):
         """Answer 200."""
         self.send_response(200)
         self.end_headers()
+        if MODE == "recycling":
+            threading.Timer(0.2, os._exit, (0,)).start()
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

@@ -213,3 +213,24 @@ def test_ages_look_back_and_ahead() -> None:
     assert age("2026-01-02T03:04:02.000Z", now) == "3 s ago"
     assert age("2026-01-02T04:04:06.000Z", now) == "in 1 h"
     assert age(None) == "–"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["jobs", "show"], "Missing argument 'ID'; see taskflow jobs show --help."),
+        (["nonsense"], "No such command 'nonsense'; see taskflow --help."),
+        (["queues", "weight", "q", "nan"], "nan is no weight"),
+        (["python", "a:b", "--arg", "1e400"], "too large"),
+        (["submit", "--timeout", "soon", "true"], "'soon' is no duration"),
+        (["submit", "a\udcff"], "is no UTF-8 text"),
+        (["jobs", "show", "\udcff"], "is no UTF-8 text"),
+    ],
+)
+def test_a_call_that_is_not_understood_is_one_sentence(taskflow: Terminal, arguments: list[str], said: str) -> None:
+    """It names what is wrong, and where to read on."""
+    status, out, err = taskflow(*arguments)
+
+    assert status in (1, 2)
+    assert (out, err.count("\n")) == ("", 1)
+    assert said in err

@@ -274,15 +274,17 @@ def test_a_limit_is_a_number_or_none(taskflow: Terminal, api: FakeApi, word: str
 
 
 def test_workers_are_listed_and_drained(taskflow: Terminal, api: FakeApi) -> None:
-    """A count or a list of what runs is told as a number."""
+    """How busy they are, what they use, and whether they take new jobs; what is not known is a dash."""
     worker = {"id": "w", "name": "w", "queues": None, "concurrency": 4, "running": 2, "started_at": None,
               "last_heartbeat": "2026-01-02T03:04:05.678Z", "status": "online"}  # fmt: skip
-    api["GET /api/v1/workers"] = Reply(json={"items": [worker, worker | {"running": ["j"], "queues": ["a", "b"]}]})
-    api["POST /api/v1/workers/w/drain"] = Reply(json=worker)
+    other = {"running": ["j"], "queues": ["a", "b"], "draining": True, "cpu_percent": 12.3, "memory_bytes": 3 << 20}
+    api["GET /api/v1/workers"] = Reply(json={"items": [worker, worker | other]})
+    api["POST /api/v1/workers/w/drain"] = api["POST /api/v1/workers/w/resume"] = Reply(json=worker)
 
     _, first, second = taskflow("workers", "ls").out.splitlines()
-    drained = taskflow("workers", "drain", "w")
+    drained, resumed = taskflow("workers", "drain", "w"), taskflow("workers", "resume", "w")
 
-    assert first.split()[:6] == ["w", "online", "2", "of", "4", "all"]
-    assert second.split()[:7] == ["w", "online", "1", "of", "4", "a,", "b"]
-    assert drained == (0, "w takes no new jobs, and ends when it has finished what it has.\n", "")
+    assert first.split()[:8] == ["w", "online", "2", "of", "4", "–", "–", "all"]
+    assert second.split()[:10] == ["w", "draining", "1", "of", "4", "12%", "3", "MiB", "a,", "b"]
+    assert drained.out == "w takes no new jobs; what it runs goes on, and it stays until it is stopped or resumed.\n"
+    assert resumed.out == "w takes jobs.\n"

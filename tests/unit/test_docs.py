@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 
+from taskflow.cli import app
 from taskflow_streams.keys import NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -43,3 +45,17 @@ def test_the_conformance_table_names_what_exists() -> None:
     missing = [name for name in named if "/" in name and not (ROOT / name).exists()]
     missing += [name for name in named if name.startswith("test_") and name not in defined]
     assert missing == []
+
+
+def test_the_guide_to_the_command_line_names_every_command() -> None:
+    """And every one that it names is there."""
+    text = (ROOT / "docs/cli.md").read_text("utf-8")
+    commands: dict[str, object] = getattr(typer.main.get_command(app), "commands")  # noqa: B009
+    paths = [
+        f"{name} {inner}".strip() for name, command in commands.items() for inner in getattr(command, "commands", [""])
+    ]
+    assert "jobs ls" in paths
+
+    assert [path for path in paths if not re.search(rf"\b{path}\b", text)] == []
+    called = re.findall(r"^\$ taskflow ((?:jobs|queues|workers) \w+|\w+)", text, re.MULTILINE)
+    assert [call for call in called if call not in paths] == []

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from taskflow import Registry, RetryPolicy, Submission
-from taskflow.submission import fingerprint, new_job
+from taskflow import AsyncClient, Client, Registry, RetryPolicy, Submission
+from taskflow.submission import fingerprint, named_job, new_job, shell_job
 
 ID = "019b7c3f-0000-7000-8000-000000000000"
 OTHER = "019b7c3f-0000-7000-8000-000000000001"
@@ -71,6 +71,7 @@ def test_times_and_order() -> None:
         (Submission("x", delay_s=1, scheduled_at=datetime(2026, 1, 1, tzinfo=UTC)), "not both"),
         (Submission("x", "y" * 65_536), "65,536 bytes"),
         (Submission("x", {"a": object()}), "JSON"),
+        (Submission("x", idempotency_key="a b"), "visible ASCII"),
         (Submission(print), "not registered as a task"),
     ],
 )
@@ -78,6 +79,36 @@ def test_what_is_out_of_bounds_is_refused(submission: Submission, reason: str) -
     """Before it reaches the server."""
     with pytest.raises(ValueError, match=reason):
         new_job(submission, ID, Registry())
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("priority", "x"), ("priority", 5.5), ("priority", None), ("priority", True), ("name", 1), ("queue", ["q"]),
+        ("owner", 1), ("idempotency_key", 1), ("delay_s", "1"), ("ttl_s", []), ("timeout_s", True),
+        ("scheduled_at", "2026-01-01"), ("retry_policy", 3), ("after", OTHER), ("after", 1), ("after", [1]),
+    ],
+)  # fmt: skip
+def test_an_option_of_a_wrong_type_is_named(option: str, value: Any) -> None:
+    """Before anything fails over it."""
+    options: Any = {option: value}
+    with pytest.raises(TypeError, match=f"^{option} "):
+        new_job(Submission("x", **options), ID, Registry())
+
+
+def test_an_option_that_there_is_not_is_told_with_those_there_are() -> None:
+    """At every place that takes options, and before a job is made."""
+    wrong: Any = {"foo": 1}
+    task = Registry().task(name="t")(print)
+    for client in (Client(), AsyncClient()):
+        with pytest.raises(TypeError, match=r"no option 'foo'; the options are name, queue, priority, after"):
+            client.options(**wrong)
+    with pytest.raises(TypeError, match="no option 'foo'"):
+        task.options(**wrong)
+    with pytest.raises(TypeError, match="no option 'foo'"):
+        named_job("x", None, wrong)
+    with pytest.raises(TypeError, match="no option 'foo'"):
+        shell_job("true", None, None, wrong)
 
 
 @pytest.mark.parametrize("change", [{"payload": 1}, {"queue": "q"}, {"priority": 1}, {"delay_s": 1}, {"owner": "me"}])

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+import inspect
+import multiprocessing
+import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,7 +20,7 @@ from taskflow.tasks import registry
 
 
 def test_bare_and_with_options() -> None:
-    """Both forms register; the function can still be called, and is the same object."""
+    """Both forms register; the function can still be called, and is at hand as it was."""
     tasks = Registry()
 
     def add(a: int, b: int) -> int:
@@ -28,9 +33,9 @@ def test_bare_and_with_options() -> None:
     policy = RetryPolicy(max_attempts=7)
     decorated = tasks.task(name="mail.send", queue="mail", retry_policy=policy, timeout_s=2.5)(send)
 
-    assert plain is add
+    assert plain.__wrapped__ is add
     assert plain(1, 2) == 3
-    assert decorated is send
+    assert decorated.__wrapped__ is send
     found = tasks.tasks["mail.send"]
     assert (found.function, found.queue, found.retry_policy, found.timeout_s) == (send, "mail", policy, 2.5)
     assert (found.is_async, tasks.tasks["add"].is_async) == (True, False)
@@ -141,3 +146,20 @@ async def test_sleep_refuses_what_is_no_time(seconds: Any) -> None:
     """With a sentence."""
     with pytest.raises(ValueError, match="seconds must be a number"):
         await sleep(seconds=seconds)
+
+
+@task(name="test_sdk_tasks.placed")
+def placed(a: int) -> int:
+    """Has a place."""
+    return a
+
+
+def test_a_task_looks_like_its_function_and_is_pickled_by_its_place() -> None:
+    """So that pools and documentation tools can use it."""
+    assert (placed.__name__, placed.__doc__, placed.__module__) == ("placed", "Has a place.", __name__)
+    assert inspect.signature(placed) == inspect.signature(placed.__wrapped__)
+    assert pickle.loads(pickle.dumps(placed)) is placed
+    assert copy.deepcopy(placed) is placed
+    assert repr(placed).startswith("<task 'test_sdk_tasks.placed'")
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(placed, 3).result() == 3

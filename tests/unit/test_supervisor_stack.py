@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from structlog.testing import capture_logs
 
 from taskflow.supervisor import stack as stack_module
 from taskflow.supervisor.child import Child, Lifeline
@@ -120,6 +121,19 @@ async def test_one_that_was_killed_comes_back(tmp_path: Path) -> None:
         after = dict(scene.noted("started"))
         assert after.pop("reaper") != before.pop("reaper")
         assert after == before
+
+
+async def test_one_that_recycles_itself_is_started_anew_at_once(tmp_path: Path) -> None:
+    """Ended well without being asked: no crash, so the pauses between its lives do not grow."""
+    scene = Scene(tmp_path, worker="recycling")
+    with capture_logs() as logs:
+        async with scene.running():
+            await eventually(lambda: len(scene.noted("started")) >= 6 + 3, "three lives more")
+
+    assert {name for name, _ in scene.noted("started")[6:]} == {"worker"}
+    told = [line["event"] for line in logs if line.get("service") == "worker"]
+    assert "service.recycled" in told
+    assert "service.ended" not in told  # which comes with a pause
 
 
 async def test_what_a_killed_service_started_does_not_stay(tmp_path: Path) -> None:

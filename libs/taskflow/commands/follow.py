@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO, Final, NamedTuple
 
+from taskflow.commands.bar import Bar
 from taskflow.commands.errors import CommandFailed
 from taskflow.commands.http import Api, Unavailable, Unreachable, job_path
 
@@ -31,16 +32,26 @@ class Output:
     def __init__(self, stdout: BinaryIO, stderr: BinaryIO) -> None:
         self._streams = {"stdout": stdout, "stderr": stderr}
         self.attempt = 0
+        self.bar = Bar()
         self.ends_open = False  # in the midst of a line
 
     def show(self, piece: dict[str, Any]) -> None:
         """Write one piece."""
         text = piece["text"]
+        self.bar.hide()
         stream = self._streams.get(piece.get("stream", ""), self._streams["stderr"])
         stream.write(text.encode("utf-8", "surrogateescape"))
         stream.flush()
         if text:
             self.ends_open = not text.endswith("\n")
+        if not self.ends_open:
+            self.bar.draw()
+
+    def progress(self, word: dict[str, Any] | None) -> None:
+        """Show how far the job is; in the midst of a line, once that has ended."""
+        self.bar.set(word)
+        if not self.ends_open:
+            self.bar.draw()
 
 
 def follow(api: Api, job_id: str, output: Output, say: Say, *, door: str, patience_s: float = PATIENCE_S) -> Any:
@@ -55,12 +66,16 @@ def follow(api: Api, job_id: str, output: Output, say: Say, *, door: str, patien
                 for message in messages(ear.listen(chunks)):
                     failures = 0
                     if message.event == "end":
+                        output.progress(None)
                         return _read(message)
+                    if message.event == "progress":
+                        output.progress(_read(message))
                     if message.event == "log":
                         piece = _read(message)
                         if output.attempt < (attempt := piece.get("attempt") or 0):
                             if output.attempt:
                                 say(f"Attempt {attempt}")
+                                output.progress(None)
                             output.attempt = attempt
                         output.show(piece)
                         last_id = message.id or last_id

@@ -1,6 +1,7 @@
 """The REST API as commands use it: a call returns JSON, and what goes wrong is a sentence that says what to do."""
 
 import ipaddress
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
@@ -13,6 +14,7 @@ from taskflow.commands.where import find_api
 
 TIMEOUT_S: Final = 30.0
 SILENCE_S: Final = 45.0  # a stream says something every 15 s, if only that it lives
+JSON: Final = {"Content-Type": "application/json"}
 V1: Final = "/api/v1"
 
 
@@ -85,8 +87,11 @@ class Api:
 
     def _call(self, method: str, path: str, *, body: object = None, query: Mapping[str, object] | None = None) -> Any:
         params = {name: str(value) for name, value in (query or {}).items() if value is not None}
+        content = None if body is None else json.dumps(body, allow_nan=False).encode()
         with self._sentences():
-            response = self._client.request(method, path, params=params or None, json=body)
+            response = self._client.request(
+                method, path, params=params or None, content=content, headers=JSON if content else None
+            )
             if not response.is_success:
                 raise self._refusal(response)
             return self._json(response)

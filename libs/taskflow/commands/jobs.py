@@ -36,6 +36,7 @@ def ls(
         Status | None, typer.Option("--status", "-s", case_sensitive=False, help="Only those in this state")
     ] = None,
     queue: Annotated[str | None, typer.Option("--queue", "-q", help="Only those of this queue")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only those of this owner")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many")] = 20,
     as_json: AsJson = False,
     api: ApiUrl = None,
@@ -46,12 +47,12 @@ def ls(
     from taskflow.commands.http import Api
 
     with Api(api, token) as http:
-        jobs, more = _search(http, limit, status=status, queue=queue)
+        jobs, more = _search(http, limit, status=status, queue=queue, owner=owner)
     if as_json:
         render.show_json(jobs)
         return
     if not jobs:
-        typer.echo("There are no such jobs." if status or queue else "There are no jobs yet.", err=True)
+        typer.echo("There are no such jobs." if status or queue or owner else "There are no jobs yet.", err=True)
         return
     columns = ["ID", "STATUS", "QUEUE", "NAME", "CREATED", "TOOK", "PROGRESS"]
     rows = [

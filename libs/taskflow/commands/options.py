@@ -80,9 +80,16 @@ def variable(text: str) -> tuple[str, str]:
 def json_or_text(text: str) -> Any:
     """The JSON value that a text spells, or else the text itself; NaN and its like are text, for JSON has none."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return text
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text[:40]!r} holds a number that is too large; send it as a text in quotes."
+        ) from None
+    return value
 
 
 def _refuse(constant: str) -> None:

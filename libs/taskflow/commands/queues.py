@@ -1,5 +1,6 @@
 """`taskflow queues ls|pause|resume|limit|weight`."""
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -91,6 +92,8 @@ def weight(
     token: Token = None,
 ) -> None:
     """Give a queue a larger or smaller share when many queues wait."""
+    if not math.isfinite(share):
+        raise typer.BadParameter(f"{share} is no weight; give a number above 0.")
     value = int(share) if share.is_integer() else share
     _change(name, {"weight": value}, f"has the weight {value:g}", as_json, api, token)
 

@@ -153,7 +153,7 @@ def bar(progress: dict[str, Any] | None) -> Text:
         return Text()
     fraction = min(max(float(progress["fraction"]), 0.0), 1.0)
     full = round(fraction * BAR_CELLS)
-    shown = Text("━" * full, "cyan") + Text("─" * (BAR_CELLS - full), "bright_black")
+    shown = Text.assemble(("━" * full, "cyan"), ("─" * (BAR_CELLS - full), "bright_black"))
     shown.append(f" {fraction:.0%}")
     if note := progress.get("message"):
         shown.append(" ").append_text(one_line(note, 60))

@@ -51,8 +51,25 @@ def worker(
     queues: Queues = None,
     max_jobs: Annotated[int | None, typer.Option(help="End after so many jobs, to be started anew")] = None,
     max_memory: Annotated[int | None, typer.Option(help="End when more MiB than this are used")] = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Start anew when a Python file changes")] = False,
 ) -> None:
-    """Run jobs."""
+    """Run jobs; without an address, those of the `taskflow up` of this directory, if it runs."""
+    if redis_url is None:
+        from taskflow.broker import redis_here
+
+        redis_url = redis_here()
+    if reload:
+        from taskflow.commands.reload import run_reloading
+
+        given = {
+            "--redis-url": redis_url,
+            "--concurrency": concurrency,
+            "--queues": queues,
+            "--max-jobs": max_jobs,
+            "--max-memory": max_memory,
+        }
+        run_reloading(modules or (), [f"{name}={value}" for name, value in given.items() if value is not None])
+        return
     _start(
         "worker",
         redis_url=redis_url,

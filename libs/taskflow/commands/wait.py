@@ -85,6 +85,7 @@ class _Speaker:
         self._output = output
 
     def __call__(self, text: str) -> None:
+        self._output.bar.hide()
         if self._output.ends_open:
             text = f"\n{text}"
             self._output.ends_open = False

@@ -75,6 +75,9 @@ class Child:
             status = await self._live()
             if self._stopping.is_set():
                 return
+            if status == 0:  # it wants to be started anew, however short its life was: no crash to be wary of
+                self._log.info("service.recycled")
+                continue
             pause_s = backoff.after(time.monotonic() - started)
             if status in REFUSALS and not self._ever_ready:
                 self._log.error("service.refused", status=status)
