@@ -12,8 +12,7 @@ from load import raw
 from load.cpu import Meter, per_job
 from load.figures import percentile, table
 from load.stack import stack, worker
-from taskflow import Client
-from taskflow.submission import Submission
+from taskflow import AsyncClient, Submission
 from taskflow_streams import Store
 
 LATENCY_JOBS = 2_000
@@ -39,7 +38,7 @@ class Figures:
 
 async def run(jobs: int, concurrency: int) -> Figures:
     """One whole measurement."""
-    async with stack() as url, await Client.connect(url) as client:
+    async with stack() as url, await AsyncClient.connect(url) as client:
         reference = await raw.measure(client.store)
         await client.store.search.barrier(60)
         meter = Meter()
@@ -65,7 +64,7 @@ async def run(jobs: int, concurrency: int) -> Figures:
     )
 
 
-async def enqueue(client: Client, jobs: int) -> tuple[float, float]:
+async def enqueue(client: AsyncClient, jobs: int) -> tuple[float, float]:
     """Jobs per second through the SDK in batches, and the memory each takes while it waits."""
     before, _ = await client.store.memory()
     start = perf_counter()
@@ -89,12 +88,12 @@ async def drain(store: Store, jobs: int, before: str) -> float:
     return jobs * 1000 / (last.at_ms - first.at_ms)
 
 
-async def trickle(client: Client) -> list[float]:
+async def trickle(client: AsyncClient) -> list[float]:
     """Milliseconds from submit to start, one job at a time at a steady rate."""
     ids = []
     start = perf_counter()
     for number in range(LATENCY_JOBS):
-        ids.append(await client.enqueue("load.stamp", {"sent_ns": time_ns()}, queue="load"))
+        ids.append(await client.enqueue_named("load.stamp", {"sent_ns": time_ns()}, queue="load"))
         await asyncio.sleep(max(0.0, start + (number + 1) / LATENCY_PER_S - perf_counter()))
     return [(await client.result(job_id, 30)) / 1e6 for job_id in ids]
 

@@ -33,6 +33,7 @@ class Figures:
     jobs: int
     bare_spawns_per_s: float
     jobs_per_s: float
+    submitted_per_s: float
     dispatch_p50_ms: float
     dispatch_p95_ms: float
     tail_p50_ms: float
@@ -51,16 +52,16 @@ async def run(workers: int, slots: int, jobs: int) -> Figures:
         while len(await store.partitions[0].workers.list()) < workers:  # noqa: ASYNC110 - other processes
             await asyncio.sleep(0.1)
         rate = await throughput(store, jobs)
-        dispatch = await trickle(store, jobs)
+        submitted, dispatch = await trickle(store, jobs)
         tail = await tails(store)
     return Figures(
-        workers, jobs, bare, rate, percentile(dispatch, 50), percentile(dispatch, 95), percentile(tail, 50),
+        workers, jobs, bare, rate, submitted, percentile(dispatch, 50), percentile(dispatch, 95), percentile(tail, 50),
         percentile(tail, 95),
     )  # fmt: skip
 
 
 async def bare_spawns(at_once: int) -> float:
-    """`/bin/sh -c 'echo hi'` per second by asyncio alone: the limit of this machine."""
+    """`/bin/sh -c 'echo hi'` per second by asyncio alone, from one process: what can be hoped for on this machine."""
 
     async def spawn() -> None:
         async with room:
@@ -95,16 +96,21 @@ async def throughput(store: Store, jobs: int) -> float:
     return jobs * 1000 / (last - first)
 
 
-async def trickle(store: Store, jobs: int) -> list[float]:
-    """Milliseconds from queued to running, at a steady rate, by the server's clock."""
+async def trickle(store: Store, jobs: int) -> tuple[float, list[float]]:
+    """The rate of submissions that was reached, and milliseconds from queued to running, by the server's clock.
+
+    Running is when a worker has the job in hand; the start of its process comes after that.
+    """
     made = []
     start = perf_counter()
     for number in range(min(jobs, RATE_PER_S * 10)):
         made.append(shell(store, "true"))
         await store.submit([made[-1]])
         await asyncio.sleep(max(0.0, start + (number + 1) / RATE_PER_S - perf_counter()))
-    records = [await store.wait_end(job.id, 60) for job in made]
-    return [float((record.started_ms or 0) - record.created_ms) for record in records if record is not None]
+    rate = len(made) / (perf_counter() - start)
+    records = [record for job in made if (record := await store.wait_end(job.id, 60)) is not None]
+    assert [record.status for record in records] == ["COMPLETED"] * len(made), "a job did not complete"
+    return rate, [float((record.started_ms or 0) - record.created_ms) for record in records]
 
 
 async def tails(store: Store) -> list[float]:
@@ -116,7 +122,7 @@ async def tails(store: Store) -> list[float]:
     late: list[float] = []
     after, ended = "0-0", False
     while not ended:
-        chunks, ended = await logs.tail(job.id, after, block_ms=20_000)
+        chunks, ended, _ = await logs.tail(job.id, after, block_ms=20_000)
         now = time_ns()
         for chunk in chunks:
             after = chunk.id
@@ -132,13 +138,13 @@ def report(figures: Figures) -> str:
             (
                 f"trivial shell jobs, {figures.workers} workers",
                 f"{figures.jobs_per_s:,.0f}/s",
-                f"{figures.jobs_per_s / figures.bare_spawns_per_s:.0%} of the bare spawn rate, "
+                f"{figures.jobs_per_s / figures.bare_spawns_per_s:.0%} of the bare spawn rate of one process, "
                 f"{figures.bare_spawns_per_s:,.0f}/s",
             ),
             (
-                f"queued to running at {RATE_PER_S}/s, p50 / p95",
+                f"queued to running at {figures.submitted_per_s:.0f}/s, p50 / p95",
                 f"{figures.dispatch_p50_ms:.0f} / {figures.dispatch_p95_ms:.0f} ms",
-                "asked: 300 ms",
+                f"asked: 300 ms at {RATE_PER_S}/s",
             ),
             (
                 "a printed line to its reader, p50 / p95",

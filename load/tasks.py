@@ -16,3 +16,7 @@ async def noop() -> None:
 async def stamp(sent_ns: int) -> int:
     """The nanoseconds from the client's submit to here; both clocks are this machine's."""
     return time_ns() - sent_ns
+
+
+def nothing() -> None:
+    """Do nothing: what is left is the cost of a process."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from taskflow import Client
+from taskflow import AsyncClient
 from tests.support.stack import Stack, eventually
 
 pytestmark = pytest.mark.xdist_group("tour")
@@ -149,7 +149,7 @@ def test_jobs_are_found_page_by_page(taskflow: Stack) -> None:
 
 async def test_python_programs_need_no_http(taskflow: Stack) -> None:
     """The SDK speaks to Redis directly: enqueue, wait, result."""
-    async with await Client.connect(taskflow.redis_url) as client:
-        job_id = await client.enqueue("taskflow.echo", {"n": 1})
+    async with await AsyncClient.connect(taskflow.redis_url) as client:
+        job = await client.enqueue_named("taskflow.echo", {"n": 1})
 
-        assert await client.result(job_id, timeout_s=30) == {"n": 1}
+        assert await job.result(timeout=30) == {"n": 1}
