@@ -95,12 +95,9 @@ class Graph:
                 pipe.xack(self._keys("graph"), GROUP, *ids)
                 await pipe.execute()
 
-    async def retire_consumers(self, idle_ms: int) -> None:
-        """Forget schedulers that are gone and hold no message."""
-        with translated():
-            for info in await self._redis.xinfo_consumers(self._keys("graph"), GROUP):
-                if info["pending"] == 0 and info["idle"] > idle_ms:
-                    await self._redis.xgroup_delconsumer(self._keys("graph"), GROUP, info["name"])
+    async def retire_consumers(self, idle_ms: int) -> int:
+        """Forget schedulers that are gone and hold no message; how many."""
+        return int(await self._scripts.run("dismiss", {"group": GROUP, "idle_ms": idle_ms}))
 
     async def resolve(self, dependency: str, limit: int = BATCH) -> Resolution:
         """Move the jobs that wait here for a job of this partition that has ended."""

@@ -155,12 +155,14 @@ async def test_a_message_of_a_dead_scheduler_is_taken_over(store: Store) -> None
 
     [again] = await graph.take_over("alive", 0)
     assert again == taken
+    assert await graph.retire_consumers(60_000) == 0
+    assert await graph.retire_consumers(-1) == 1, "the dead one alone: the other has a message in hand"
     await graph.resolve(again.job)
     await graph.done([again])
 
     assert await status(store, child) is JobStatus.READY
     assert await messages(store) == []
-    await graph.retire_consumers(-1)
+    assert await graph.retire_consumers(-1) == 1
     assert await store.redis.xinfo_consumers(store.partitions[0].keys("graph"), "scheduler") == []
 
 
