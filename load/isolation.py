@@ -25,6 +25,21 @@ PLAIN = "os:getpid"
 CALLABLE = "load.tasks:nothing"  # in a module with tasks, which loads much of TaskFlow
 AT_ONCE = 16
 PAUSE_S = 0.03
+# In an interpreter that has loaded nothing: the least that a fork can cost here.
+LEAST = """
+import os, sys, time
+count, pause_s = int(sys.argv[1]), float(sys.argv[2])
+times = []
+for _ in range(count):
+    time.sleep(pause_s)
+    start = time.perf_counter()
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+    times.append((time.perf_counter() - start) * 1000)
+print(sorted(times)[count // 2])
+"""
 INTERPRETERS = 20  # starts of a whole interpreter, for comparison: slow, and steady
 
 Attempt = Callable[[], Awaitable[None]]
@@ -50,6 +65,8 @@ class Figures:
     subprocess: Speed
     spawn: Speed
     fork: Speed
+    least_fork_paused_ms: float
+    least_fork_ms: float
     interpreter_ms: float
 
 
@@ -91,6 +108,8 @@ async def run(count: int) -> Figures:
             subprocess=await speed(_bare_subprocess, count),
             spawn=await speed(_bare_spawn, count),
             fork=await speed(_bare_fork, count),
+            least_fork_paused_ms=await _least_fork(count // 5, PAUSE_S),
+            least_fork_ms=await _least_fork(count, 0),
             interpreter_ms=await one_after_the_other(_interpreter, INTERPRETERS),
         )
     finally:
@@ -149,6 +168,13 @@ async def _bare_fork() -> None:
     os.waitpid(pid, 0)  # noqa: ASYNC222 - bare
 
 
+async def _least_fork(count: int, pause_s: float) -> float:
+    command = [sys.executable, "-I", "-S", "-c", LEAST, str(count), str(pause_s)]
+    child = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    printed, _ = await child.communicate()
+    return float(printed)
+
+
 async def _bare_spawn() -> None:
     silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)]
     os.waitpid(os.posix_spawn("/bin/sh", ["/bin/sh", "-c", COMMAND], os.environ, file_actions=silent), 0)  # noqa: ASYNC221, ASYNC222
@@ -180,6 +206,11 @@ def report(figures: Figures) -> str:
             row("the same by asyncio alone", figures.subprocess),
             row("bare posix_spawn of it, unread", figures.spawn),
             row("bare fork of this process", figures.fork),
+            (
+                "bare fork of an interpreter that has loaded nothing",
+                f"{figures.least_fork_paused_ms:.1f} / {figures.least_fork_ms:.1f} ms",
+                "",
+            ),
             ("a new interpreter that imports that module", f"{figures.interpreter_ms:.0f} ms", ""),
         ]
     )
