@@ -91,6 +91,19 @@ def encode_result(value: Any) -> bytes | None:
     return encoded
 
 
+def is_result(value: object) -> bool:
+    """Whether this is what `encode_result` gives: JSON text that may be stored, or None."""
+    if value is None:
+        return True
+    if not isinstance(value, bytes) or len(value) > RESULT_MAX_BYTES:
+        return False
+    try:
+        json.loads(value, parse_constant=refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """The function's parameters, without their annotations, which no rule asks for and messages need not show."""
     bare = inspect.signature(function)
@@ -101,3 +114,8 @@ def signature_of(function: Callable[..., Any]) -> inspect.Signature:
 def _takes_one(signature: inspect.Signature) -> bool:
     kinds = [parameter.kind for parameter in signature.parameters.values()]
     return len(kinds) == 1 and kinds[0] in _POSITIONAL
+
+
+def refuse(word: str) -> None:
+    """For `parse_constant` of json: NaN and Infinity are words of Python's alone."""
+    raise ValueError(f"{word} is not JSON")

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
+NOTE_CHARS = 200  # as the server keeps it
+
 Progress = Callable[[float, str], None]
 Write = Callable[[Literal["stdout", "stderr"], bytes], None]
 
@@ -31,10 +33,9 @@ class Context:
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Say how far the attempt is, from 0 to 1.  Costs nothing: the latest word is sent about once a second."""
-        if not 0 <= fraction <= 1:
-            raise ValueError(f"progress is a fraction from 0 to 1, not {fraction!r}")
+        told = progress_of(fraction, note)
         if self._progress is not None:
-            self._progress(float(fraction), note)
+            self._progress(*told)
 
     def write(self, stream: Literal["stdout", "stderr"], data: bytes) -> bool:
         """Add to the job's output; False where that goes another way."""
@@ -42,6 +43,20 @@ class Context:
             return False
         self._write(stream, data)
         return True
+
+
+def progress_of(fraction: float, note: str) -> tuple[float, str]:
+    """The same, as it can be sent and stored.  Raises ValueError or TypeError for what is no progress."""
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"progress is a fraction from 0 to 1, not {fraction!r}")
+    if not isinstance(note, str):
+        raise TypeError(f"the note beside a progress is a text, not {type(note).__name__}")
+    return float(fraction), storable(note[:NOTE_CHARS])
+
+
+def storable(text: str) -> str:
+    """The text, without halves of surrogate pairs, which UTF-8 cannot hold."""
+    return text.encode(errors="replace").decode()
 
 
 _current: ContextVar[Context] = ContextVar("taskflow_current")

@@ -13,12 +13,13 @@ from taskflow.executor import Executor, Report, Work
 from taskflow.tasks import Task
 from taskflow_streams import Lease, Spec, Token
 from taskflow_worker.ledger import Ledger
-from taskflow_worker.outcome import Outcome, Stopped, Succeeded, TimedOut, failed
+from taskflow_worker.outcome import Outcome, Stopped, Succeeded, TimedOut, checked, failed
 from taskflow_worker.output import OPEN, Discretion, Output
 from taskflow_worker.threads import ThreadRun, Threads
 
 KILL_GRACE_S = 10.0  # between SIGTERM and SIGKILL, unless set
 RELEASE_GRACE_S = 1.0  # the worker stops, and has waited already
+STUBBORN_S = 5.0  # beyond the grace; what has not ended by then is not waited for, and keeps its slot
 
 OnEnd = Callable[["Attempt", Outcome | None], None]
 
@@ -46,10 +47,14 @@ class Attempt:
     """A handler at work on a lease: an executor, or a task on the event loop, in a process or in a thread.
 
     A thread cannot be stopped: it sees `current().canceled`, and ends when it ends.  Past its time limit the attempt
-    has failed at once, but the slot stays taken until the thread is free.
+    has failed at once.  Whatever else does not stop when it is told to is given up some time after its grace.  Either
+    way the slot stays taken until nothing of the attempt runs any more.
     """
 
-    __slots__ = ("_context", "_handler", "_means", "_on_end", "_run", "_thread", "ended", "lease", "output", "stopped")
+    __slots__ = (
+        "_broken_off", "_context", "_handler", "_late", "_limit_s", "_means", "_on_end", "_run", "_thread", "ended",
+        "lease", "output", "stopped",
+    )  # fmt: skip
 
     def __init__(self, lease: Lease, handler: Task | Executor, means: Means, output: Output) -> None:
         self.lease = lease
@@ -58,6 +63,10 @@ class Attempt:
         self.ended = False
         self._handler = handler
         self._means = means
+        own_s = handler.timeout_s if isinstance(handler, Task) else None
+        self._limit_s = lease.timeout_ms / 1000 if lease.timeout_ms else own_s
+        self._late = False
+        self._broken_off = False
         self._context: Context | None = None
         self._thread: ThreadRun[Outcome] | None = None
 
@@ -76,45 +85,77 @@ class Attempt:
         """Tell it to stop.  The first reason counts, but for a lost lease, which leaves nothing to report."""
         if self.ended:
             return
-        again = self.stopped is why
+        again = self.stopped is why  # a heartbeat repeats itself
         if self.stopped is None or why is Stopped.LOST:
             self.stopped = why
         if why is Stopped.LOST:
             self.output.grace_s = 0.0
-        elif why is Stopped.RELEASED:
+        elif why in (Stopped.RELEASED, Stopped.FELLED):
             self.output.grace_s = min(RELEASE_GRACE_S, self.output.grace_s)
         if self._context is not None:
             self._context.canceled = True
-        if (self._thread is None or why is Stopped.RELEASED) and not again:  # a heartbeat repeats itself
-            self._run.cancel()
+        if again:
+            return
+        if self._thread is None or why in (Stopped.RELEASED, Stopped.FELLED):
+            self._break_off(at_once=why is not Stopped.CANCELED)
+        self._expect_end()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self._run.done() if self._thread is None else self._thread.finished
 
     def when_free(self, action: Callable[[], None]) -> None:
         """Call it once nothing of the attempt runs any more."""
-        if self._thread is None:
+        if self.is_free:
             action()
-        else:
+        elif self._thread is not None:
             self._thread.when_finished(action)
+        else:
+            self._run.add_done_callback(lambda _: action())
+
+    def _break_off(self, at_once: bool = False) -> None:
+        """Cancel it, once; `at_once`: also what is being cancelled, and takes its time to end politely."""
+        if at_once or not self._broken_off:
+            self._broken_off = True
+            self._run.cancel()
+
+    def _too_late(self) -> None:
+        self._late = True
+        self._break_off()
+        self._expect_end()
+
+    def _expect_end(self) -> None:
+        asyncio.get_running_loop().call_later(self.output.grace_s + STUBBORN_S, self._give_up)
+
+    def _give_up(self) -> None:
+        """It should have ended long ago.  Nobody shall wait for it any more."""
+        if not self.ended:
+            self.ended = True
+            self._on_end(self, TimedOut(self._limit_s or 0) if self._late else None)
 
     async def _attempt(self) -> Outcome:
-        """Run the handler once.  Every ending but cancellation is returned, not raised."""
-        own_s = self._handler.timeout_s if isinstance(self._handler, Task) else None
-        limit_s = self.lease.timeout_ms / 1000 if self.lease.timeout_ms else own_s
+        """Run the handler once.  Every ending but a stop is returned, not raised."""
+        limit_s = self._limit_s
+        timer = asyncio.get_running_loop().call_later(limit_s, self._too_late) if limit_s else None
         try:
-            async with asyncio.timeout(limit_s) as limit:
-                return await self._execute(self.lease.spec, limit_s)
+            return await self._execute(self.lease.spec, limit_s)
         except asyncio.CancelledError as error:
-            if self._run.cancelling():
+            if self._late:
+                return TimedOut(limit_s or 0)
+            if self.stopped is not None:
                 raise
             return failed(error)  # the handler's own
-        except TimeoutError as error:
-            return TimedOut(limit_s or 0) if limit.expired() else failed(error)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # also what would end an event loop: no job shall end its worker
             return failed(error)
+        finally:
+            if timer is not None:
+                timer.cancel()
 
     async def _execute(self, spec: Spec, limit_s: float | None) -> Outcome:
         handler, means = self._handler, self._means
         if not isinstance(handler, Task):
-            return await handler.run(self._work(spec, limit_s), self.output)
+            return checked(await handler.run(self._work(spec, limit_s), self.output), self.lease.handler)
         if handler.isolation == "process" and means.processes is not None:
             return await means.processes.run(handler.name, self._work(spec, limit_s), self.output)
         self._context = context = self._make_context(spec, limit_s)

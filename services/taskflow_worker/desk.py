@@ -86,7 +86,7 @@ class Desk:
         except BaseException:
             self._work.set()
             raise
-        if self.holding.has_endings:
+        if self.holding.endings:
             self._work.set()
         self._looked.set()
 
@@ -155,7 +155,9 @@ class Desk:
             await self._resync()
         has_bell, self._has_bell = self._has_bell, False
         endings = self.holding.next_endings()
-        asks = not self.draining and (self.hungry or bool(endings))
+        # What cannot be told in this call keeps its lease meanwhile, so there is no room for others.
+        told = len(endings) == self.holding.endings
+        asks = not self.draining and told and (self.hungry or bool(endings))
         want = self._slots.reserve(self) if asks else 0
         if endings or want:
             self._quiet.clear()

@@ -39,6 +39,7 @@ class Holding:
         self.empty = asyncio.Event()
         self.empty.set()
         self.spoken = asyncio.Event()  # there is output to ship
+        self.hanging = 0  # attempts that are over, and yet keep their slots
         self._means, self._handlers = means, handlers
         self._changed, self._freed = changed, freed
         self._partition, self._ledger = partition, means.ledger
@@ -109,9 +110,9 @@ class Holding:
         self._check_empty()
 
     @property
-    def has_endings(self) -> bool:
-        """Whether something is left to report."""
-        return bool(self._endings)
+    def endings(self) -> int:
+        """How many there are to report."""
+        return len(self._endings)
 
     def take_output(self) -> list[tuple[Output, list[Chunk]]]:
         """What the attempts have written, as much as fits into one call, and without those that have to wait."""
@@ -165,8 +166,16 @@ class Holding:
             self._forget(attempt.token)
             self._check_empty()
         self.progress.pop(attempt.token, None)
-        attempt.when_free(self._freed)
+        if attempt.is_free:
+            self._freed()
+        else:
+            self.hanging += 1
+            attempt.when_free(self._let_go)
         self._changed()
+
+    def _let_go(self) -> None:
+        self.hanging -= 1
+        self._freed()
 
     def _tell(self, attempt: Attempt, ending: Ending | None) -> None:
         """One line for each attempt that did not succeed; those that did are in the history, and too many to tell."""

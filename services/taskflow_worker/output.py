@@ -9,12 +9,16 @@ shipped is joined, stream by stream, once there is more than a little of it; and
 
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import get_args
 
+from taskflow.context import progress_of
 from taskflow.executor import Stream
 from taskflow_domain import Redactor
 from taskflow_streams import LOG_BYTES, Token
 
+STREAMS = frozenset(get_args(Stream))
 CHUNK_BYTES = 32 << 10  # of one entry in the log: small enough to page through
 
 APART = 8  # chunks that keep the order in which two streams were written; further ones join the last of their stream
@@ -64,6 +68,8 @@ class Output:
 
     def write(self, stream: Stream, data: bytes) -> None:
         """Add to the output."""
+        data = data.encode(errors="replace") if isinstance(data, str) else bytes(data)
+        stream = stream if stream in STREAMS else "stdout"
         with _lock:
             if self._offsets is not None and self._offsets.get(stream, 0) > LOG_BYTES:
                 return
@@ -72,7 +78,8 @@ class Output:
 
     def progress(self, fraction: float, note: str = "") -> None:
         """Say how far the attempt is."""
-        self._note(self.token, fraction, note)
+        with suppress(TypeError, ValueError):  # nonsense is no progress
+            self._note(self.token, *progress_of(fraction, note))
 
     def redact(self, secret: str) -> None:
         """Never let this text be seen in the output from now on."""

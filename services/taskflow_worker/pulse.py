@@ -59,7 +59,7 @@ class Pulse:
 
     def _condition(self) -> str:
         """The status to tell: degraded while the worker does not do what it is there for."""
-        complaint = self.fitness.complaint()
+        complaint = self.fitness.complaint() or self._hanging()
         if complaint != self._complaint:
             self._complaint = complaint
             if complaint is None:
@@ -68,6 +68,10 @@ class Pulse:
                 self.log.warning("worker.degraded", why=complaint)
         status = self.status()
         return "degraded" if complaint is not None and status == "active" else status
+
+    def _hanging(self) -> str | None:
+        count = sum(desk.holding.hanging for desk in self.desks)
+        return f"slots are held by what does not stop: {count}" if count else None
 
     async def _renew(self, store: Store, desk: Desk, tokens: list[Token], fields: Fields) -> None:
         partition = store.partitions[desk.index]

@@ -98,18 +98,26 @@ class Worker:
         rounds: list[Step] = [desk.listen for desk in self.desks]
         self.fitness.expect(rounds)
         self._heart.start()
-        steps: list[Step] = [self.fitness.tick, self._ship_progress]
-        for desk in self.desks:
-            steps += [desk.pump, desk.ship_output]
-        self._loops = [asyncio.create_task(self._again(step), name=name_of(step)) for step in [*steps, *rounds]]
+        self._take_again([self.fitness.tick, self._ship_progress, *self._outward(), *rounds])
         self._loops.append(asyncio.create_task(self._heart.wait_end(), name="heart"))
+        cut_short = Stopped.CANCELED if self._cancel_at_stop else Stopped.RELEASED
         try:
             await self._while_whole(_first(stopping, self._enough))
             self.drain("stopping")
             await self._while_whole(self._empty())
+        except asyncio.CancelledError:
+            if not stopping.is_set():  # a job did that: it cancelled whatever it found, or broke the event loop
+                self._log.error("worker.felled")
+                cut_short = Stopped.FELLED
+            raise
         finally:
             self.drain("stopping")
-            await self._hand_back()
+            if cut_short is Stopped.FELLED:
+                await _end(
+                    self._loops
+                )  # some may have ended with us, and all are needed to tell what becomes of the jobs
+                self._take_again(self._outward())
+            await self._hand_back(cut_short)
             await _end(self._loops)
             await self._heart.stop()
             if self._deputy is not None:
@@ -149,6 +157,13 @@ class Worker:
             partition, self.id, self.pool, handlers, means, self.slots, wait_s=wait_s, join=self._join,
             orders={"drain": self.drain, "resume": self.resume},
         )  # fmt: skip
+
+    def _outward(self) -> list[Step]:
+        """The steps that tell the server what happens here."""
+        return [step for desk in self.desks for step in (desk.pump, desk.ship_output)]
+
+    def _take_again(self, steps: Iterable[Step]) -> None:
+        self._loops = [asyncio.create_task(self._again(step), name=name_of(step)) for step in steps]
 
     async def _again(self, step: Step) -> None:
         """Take a step for ever, and survive whatever it meets."""
@@ -201,10 +216,10 @@ class Worker:
         for desk in self.desks:
             await desk.idle()
 
-    async def _hand_back(self) -> None:
+    async def _hand_back(self, why: Stopped) -> None:
         """Stop what runs, and report it as given back, also what does not stop."""
         for desk in self.desks:
-            desk.holding.stop_all(Stopped.CANCELED if self._cancel_at_stop else Stopped.RELEASED)
+            desk.holding.stop_all(why)
         with suppress(TimeoutError):
             await asyncio.wait_for(self._empty(), UNWIND_S)
         for desk in self.desks:

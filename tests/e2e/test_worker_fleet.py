@@ -195,6 +195,21 @@ async def test_a_job_that_kills_its_workers_ends_failed(
     assert "stopped renewing its lease" in ended.error.message
 
 
+@pytest.mark.parametrize("how", ["exit", "cancel"])
+async def test_a_job_that_fells_its_worker_has_failed(
+    client: AsyncClient, own_server: EmbeddedServer, tmp_path: Path, how: str
+) -> None:
+    """By an exit in a task of its own making, or by cancelling all there are: it is not given back at no cost."""
+    worker = Process("worker", own_server.url, tmp_path, TASKS)
+    with started(worker):
+        await worker.ready()
+        bad = await client.enqueue_named("fell", {"how": how}, retry_policy=RetryPolicy(max_attempts=1))
+        ended = await bad.wait(DEADLINE_S)
+        assert await worker.ends() != 0
+
+    assert (ended.status, ended.attempt) == (JobStatus.FAILED, 1)
+
+
 @pytest.mark.parametrize("task", ["block", "grind"])
 async def test_what_starves_the_worker_keeps_its_lease(
     client: AsyncClient, own_server: EmbeddedServer, tmp_path: Path, task: str

@@ -1,5 +1,6 @@
 """Tasks for workers that are processes of their own."""
 
+import asyncio
 import fcntl
 import os
 import signal
@@ -48,6 +49,20 @@ def grind(seconds: float) -> str:
 def poison() -> None:
     """Take the worker along."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+@task
+async def fell(how: str) -> None:
+    """End what all jobs of the worker stand on."""
+
+    async def leave() -> None:
+        raise SystemExit(3)
+
+    if how == "exit":
+        await asyncio.create_task(leave())
+    for each in asyncio.all_tasks():
+        each.cancel()
+    await asyncio.sleep(3600)
 
 
 @task

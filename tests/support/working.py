@@ -37,6 +37,7 @@ class Hired:
 
     async def cut_short(self) -> None:
         """Its grace is over."""
+        self.stopping.set()
         self.life.cancel()
         await asyncio.wait([self.life], timeout=PATIENCE_S)
         assert self.life.done(), "the worker did not end"

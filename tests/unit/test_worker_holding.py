@@ -73,7 +73,7 @@ async def test_an_ending_is_held_until_it_is_taken() -> None:
     assert holding.tokens() == [("a", 1)]
 
     holding.taken(endings)
-    assert (holding.tokens(), holding.has_endings, holding.empty.is_set()) == ([], False, True)
+    assert (holding.tokens(), holding.endings, holding.empty.is_set()) == ([], 0, True)
 
 
 async def test_a_lost_attempt_leaves_no_ending() -> None:
@@ -91,7 +91,7 @@ async def test_a_lost_attempt_leaves_no_ending() -> None:
     async with asyncio.timeout(10):
         await holding.empty.wait()
 
-    assert (holding.has_endings, changed.count, freed.count) == (False, 1, 1)
+    assert (holding.endings, changed.count, freed.count) == (0, 1, 1)
 
 
 async def test_an_order_for_another_fence_stops_nothing() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from taskflow.calling import RESULT_MAX_BYTES
+from taskflow.calling import is_result
 from taskflow.executor import Failed, Kit, Outcome, Report, Succeeded, Work
 from taskflow_domain import executor_faults
 from taskflow_streams import Failure
@@ -68,20 +68,12 @@ class Told:
                 self._report.progress(fraction, note)
             case {"error": [str(), str(), None | str(), bool()] as error}:
                 self.outcome = ends.from_word(error)
-            case {"value": None | bytes() as value} if value is None or _is_json(value):
+            case {"value": None | bytes() as value} if is_result(value):
                 self.outcome = Succeeded(value)
             case _:
                 raise ValueError("it is no word of ours")
         if self.outcome is not None and self.then is not None:
             self.then()
-
-
-def _is_json(value: bytes) -> bool:
-    try:
-        json.loads(value)
-    except (ValueError, RecursionError):
-        return False
-    return len(value) <= RESULT_MAX_BYTES
 
 
 def python_path() -> tuple[str, ...]:

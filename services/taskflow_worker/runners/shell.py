@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from taskflow.calling import refuse
 from taskflow.executor import Failed, Kit, Outcome, Report, Succeeded, Work
 from taskflow_domain import executor_faults, secret_values
 from taskflow_streams import Failure
@@ -97,10 +98,14 @@ async def _remove(folder: str) -> None:
 def _read(output: str) -> bytes:
     """The JSON that the job has left, compact; null without a file."""
     try:
-        with open(os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        fd = os.open(output, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise BadOutput("$TASKFLOW_OUTPUT is not a plain file")
-            text = file.read(OUTPUT_BYTES + 1)
+            with open(fd, "rb", closefd=False) as file:
+                text = file.read(OUTPUT_BYTES + 1)
+        finally:
+            os.close(fd)
     except FileNotFoundError:
         return b"null"
     except OSError as error:
@@ -112,14 +117,10 @@ def _read(output: str) -> bytes:
     if not text.strip():
         return b"null"
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=refuse)
         return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (ValueError, RecursionError) as error:
         raise BadOutput(f"$TASKFLOW_OUTPUT is not JSON: {error}") from None
-
-
-def _refuse(word: str) -> None:
-    raise ValueError(f"{word} is not JSON")
 
 
 def make(kit: Kit) -> Shell:
