@@ -32,6 +32,35 @@ async def test_a_process_that_left_its_group_dies_with_its_job(nursery: Nursery,
     await end_of(await read_pid(pids))
 
 
+@pytest.mark.parametrize("daemon", ["setsid", "env -i setsid"])
+async def test_a_daemon_lives_as_long_as_its_job(nursery: Nursery, tmp_path: Path, daemon: str) -> None:
+    """Not as long as its neighbours, and also if it does not know any more whose it is."""
+    pids, go, executor = tmp_path / "pids", tmp_path / "go", Shell(kit(nursery))
+    cmd = f"({daemon} sh -c 'echo $$ > {pids}; sleep 300' &); until [ -e {go} ]; do sleep 0.05; done"
+    running = asyncio.create_task(executor.run(work({"cmd": cmd}), Heard()))
+    pid = await read_pid(pids)
+    for _ in range(3):
+        await executor.run(work({"cmd": "true"}), Heard())
+    assert not gone(pid)
+
+    go.touch()
+    await asyncio.wait_for(running, 20)
+    await end_of(pid)
+
+
+async def test_a_directory_that_cannot_be_entered_is_told(nursery: Nursery, tmp_path: Path) -> None:
+    """In a sentence that names it; one that can be entered is."""
+    heard = Heard()
+    there = await Shell(kit(nursery)).run(work({"cmd": "pwd", "cwd": str(tmp_path)}), heard)
+    nowhere = await Shell(kit(nursery)).run(work({"cmd": "pwd", "cwd": f"{tmp_path}/none"}), Heard())
+
+    assert isinstance(there, Succeeded)
+    assert heard.out.decode() == f"{tmp_path}\n"
+    assert isinstance(nowhere, Failed)
+    assert nowhere.failure.kind == "NotStarted"
+    assert f"cwd: {tmp_path}/none cannot be entered" in nowhere.failure.message
+
+
 async def test_a_nursery_that_was_killed_fails_its_jobs_and_is_replaced(nursery: Nursery, tmp_path: Path) -> None:
     """The jobs' processes go with it; the next job runs."""
     shell, pids = Shell(kit(nursery)), tmp_path / "pid"
@@ -132,6 +161,16 @@ async def test_an_output_that_is_none_is_told(nursery: Nursery, cmd: str, word: 
 
     assert isinstance(outcome, Failed)
     assert word in outcome.failure.message
+
+
+async def test_outputs_that_are_none_leave_no_file_open(nursery: Nursery) -> None:
+    """However often: the worker would run out of descriptors."""
+    before = len(os.listdir("/proc/self/fd"))
+    for what in ("mkdir", "mkfifo", "ln -s /dev/null"):
+        for _ in range(3):
+            await Shell(kit(nursery)).run(work({"cmd": f'{what} "$TASKFLOW_OUTPUT"'}), Heard())
+
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 async def test_a_denied_command_is_refused_again(nursery: Nursery) -> None:

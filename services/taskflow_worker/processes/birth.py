@@ -1,7 +1,8 @@
 """From the nursery to the job's own code: a session, descriptors, limits and an environment of its own.
 
 A program is spawned, which copies nothing of the nursery.  Python code needs a fork; some are made ahead, warm, and
-wait for their order.  A program with limits needs one too, for they are set between the fork and the program.
+wait for their order.  A program with limits or a directory of its own needs one too, for that is set between the fork
+and the program; the nursery itself never enters a directory, which may be one that hangs.
 """
 
 import ctypes
@@ -57,30 +58,24 @@ class Spare:
         self._line.close()
 
 
-def start(order: Mapping[str, Any], fds: list[int], here: int) -> int:
+def start(order: Mapping[str, Any], fds: list[int]) -> int:
     """The pid of a new process that does it.  Raises OSError with a sentence when there can be none."""
-    if order["kind"] == "exec" and not any(order["limits"].values()):
+    if order["kind"] == "exec" and not order["cwd"] and not any(order["limits"].values()):
         with suppress(NotImplementedError):  # no session for what is spawned, on this system
-            return _spawn(order, fds, here)
+            return _spawn(order, fds)
     return _fork(lambda: _obey(order, fds))
 
 
-def _spawn(order: Mapping[str, Any], fds: list[int], here: int) -> int:
-    try:
-        if order["cwd"]:
-            _enter(order["cwd"])
-        return os.posix_spawn(
-            order["argv"][0],
-            order["argv"],
-            order["env"],
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(fds, 1)],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_OURS + _PYTHONS,
-        )
-    finally:
-        if order["cwd"]:
-            os.fchdir(here)
+def _spawn(order: Mapping[str, Any], fds: list[int]) -> int:
+    return os.posix_spawn(
+        order["argv"][0],
+        order["argv"],
+        order["env"],
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(fds, 1)],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_OURS + _PYTHONS,
+    )
 
 
 def _fork(then: Callable[[], int]) -> int:

@@ -204,7 +204,7 @@ class Nursery:
             if order.kind == "serve":
                 line, other = socket.socketpair()
                 ends.append((os.dup(line.fileno()), other.detach()))
-            elif order.kind == "call" or any(order.limits.values()):
+            elif order.kind == "call" or order.cwd or any(order.limits.values()):  # it may have to say why it fails
                 ends.append(os.pipe())
         except OSError:  # too many files
             _close([fd for pair in ends for fd in pair])

@@ -17,6 +17,7 @@ from taskflow_worker.processes.messages import Frames, frame
 
 READ_BYTES = 64 << 10
 SPARES = 2
+MARK = b"TASKFLOW_ATTEMPT_"  # begins the variable by which processes of an attempt are known
 QUIET_S = 0.01  # then they are made: not while the CPU is needed for what runs
 
 
@@ -34,12 +35,13 @@ class Server:
 
     def __init__(self, line: socket.socket) -> None:
         self._line = line
-        self._here = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
         self._frames = Frames()
         self._fds: deque[int] = deque()
         self._pids: dict[int, int] = {}
         self._jobs: dict[int, Job] = {}
         self._spares: deque[birth.Spare] = deque()
+        self._inherited = _marks("self")  # a worker may itself be a job
+        self._suspects: dict[int, set[int]] = {}  # strangers whose job is not known, and the jobs that may be theirs
         self._has_calls = False  # until there are some, none is made ready for
         self._needs_tasks = False  # jobs load modules with tasks
 
@@ -88,7 +90,7 @@ class Server:
             while self._spares:  # they do not have it
                 self._spares.popleft().close()
         try:
-            pid = self._spare(order, fds) or birth.start(order, fds, self._here)
+            pid = self._spare(order, fds) or birth.start(order, fds)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             self._tell(order["number"], 0, f"no process could be started: {why}")
@@ -134,19 +136,27 @@ class Server:
         self._kill_strangers()
 
     def _kill_strangers(self) -> None:
-        """Processes that left their group came to us when their parents ended; those of ended jobs are killed."""
+        """Processes that left their group came to us when their parents ended; those of ended jobs are killed.
+
+        Their environment says whose they are, unless they have cleared it or written over it, as some daemons do.  Then
+        they may belong to any job that ran when they were first seen, and end with the last of these.
+        """
         known = self._jobs.keys() | {spare.pid for spare in self._spares}
         strangers = [pid for pid in orphans.children() if pid not in known]
-        if not strangers:
-            return
-        alive = {job.mark.encode() for job in self._jobs.values() if job.mark}
+        self._suspects = {pid: jobs & self._jobs.keys() for pid, jobs in self._suspects.items() if pid in strangers}
         for pid in strangers:
             with suppress(OSError):
-                if os.getsid(pid) in self._jobs:
-                    continue
-                with open(f"/proc/{pid}/environ", "rb") as file:
-                    if not alive.intersection(file.read().split(b"\0")):
-                        os.kill(pid, signal.SIGKILL)
+                if not self._may_live(pid):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _may_live(self, pid: int) -> bool:
+        """Whether it belongs, or may belong, to a job that has not ended."""
+        if os.getsid(pid) in self._jobs:
+            return True
+        marked = {job.mark.encode(): own for own, job in self._jobs.items() if job.mark}
+        if marks := _marks(pid) - self._inherited:
+            return not marks.isdisjoint(marked)
+        return bool(self._suspects.setdefault(pid, set(marked.values())))
 
     def _tell(self, number: int, status: int, why: str | None = None) -> None:
         try:
@@ -161,6 +171,15 @@ class Server:
                 os.killpg(pid, signal.SIGKILL)
         orphans.end_all()
         os._exit(0)
+
+
+def _marks(pid: int | str) -> set[bytes]:
+    """By which attempts' names a process is known; none where it cannot be told."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return {entry for entry in file.read().split(b"\0") if entry.startswith(MARK)}
+    except OSError:
+        return set()
 
 
 def _code(status: int, used_s: float, limit_s: int | None) -> int:
