@@ -6,7 +6,7 @@ For tasks on the event loop and in threads.  Those in processes of their own are
 import io
 import logging
 import sys
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from taskflow.context import running
 
@@ -15,6 +15,7 @@ class Router(io.TextIOBase):
     """A sys.stdout or sys.stderr that knows in which attempt it is written to."""
 
     def __init__(self, stream: Literal["stdout", "stderr"], elsewhere: TextIO) -> None:
+        self.buffer = Bytes(stream, elsewhere)
         self._stream = stream
         self._elsewhere = elsewhere
 
@@ -36,6 +37,29 @@ class Router(io.TextIOBase):
         if context is None or not context.write(self._stream, text.encode(errors="replace")):
             return self._elsewhere.write(text)
         return len(text)
+
+    def flush(self) -> None:
+        self._elsewhere.flush()
+
+
+class Bytes(io.RawIOBase):
+    """What is below it, for those who print bytes."""
+
+    def __init__(self, stream: Literal["stdout", "stderr"], elsewhere: TextIO) -> None:
+        self._stream = stream
+        self._elsewhere = elsewhere
+
+    def writable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._elsewhere.fileno()
+
+    def write(self, data: Any) -> int:
+        context = running()
+        if context is None or not context.write(self._stream, bytes(data)):
+            self._elsewhere.buffer.write(data)
+        return len(data)
 
     def flush(self) -> None:
         self._elsewhere.flush()

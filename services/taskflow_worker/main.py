@@ -1,10 +1,12 @@
 """Worker: run jobs."""
 
 import gc
+import os
 from contextlib import AsyncExitStack
 from typing import Any
 
 from taskflow.executor import Kit, Limits
+from taskflow_domain import secret_values
 from taskflow_runtime import Service, run
 from taskflow_streams import Store
 from taskflow_worker.capture import capture
@@ -58,7 +60,7 @@ async def main(service: Service[WorkerSettings]) -> None:
             wait_s=min(settings.heartbeat_s, settings.ready_within_s / 2),
             on_read=service.health.beat,
             kill_grace_s=settings.kill_grace_s,
-            discretion=Discretion(settings.redact_patterns),
+            discretion=Discretion(settings.redact_patterns, tuple(secret_values(os.environ, settings.secret_names))),
             cancel_at_stop=settings.worker_cancel_at_stop,
             max_jobs=settings.worker_max_jobs,
             max_memory_bytes=settings.worker_max_memory_mb and settings.worker_max_memory_mb * MIB,

@@ -30,9 +30,10 @@ Chunk = tuple[str, bytes, int]  # stream, data, how many bytes of that stream ca
 
 @dataclass(frozen=True, slots=True)
 class Discretion:
-    """What must not be seen in any output: regular expressions for it."""
+    """What must not be seen in any output: regular expressions for it, and texts."""
 
     patterns: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 OPEN = Discretion()
@@ -61,7 +62,7 @@ class Output:
         self._on_news, self._note, self._discretion = on_news, note, discretion
         self._pending: list[Chunk] = []
         self._offsets: dict[str, int] | None = None  # until something is written
-        self._secrets: tuple[str, ...] = ()
+        self._secrets = discretion.secrets
         self._guards: dict[str, Redactor] | None = None
         self._then: Callable[[], None] | None = None
         self._credit, self._credit_at = BURST, 0.0

@@ -36,7 +36,8 @@ class WorkerSettings(Settings):
         ENV_ALLOWLIST, description="Variables of the worker that shell and Python jobs see; X_* is all that begin so."
     )
     secret_names: str = Field(
-        DEFAULT_SECRET_NAMES, description="Values of a job's variables whose names match are hidden in its output."
+        DEFAULT_SECRET_NAMES,
+        description="Values of variables, the job's and the worker's, whose names match are hidden in the output.",
     )
     redact_patterns: CommaList = Field((), description="Regular expressions; what matches is hidden in all output.")
     limit_cpu_s: int | None = Field(None, ge=1, description="CPU seconds that a job's process may use.")
