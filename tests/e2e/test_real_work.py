@@ -252,9 +252,10 @@ def test_a_killed_worker_takes_its_processes_along_and_the_job_runs_again(stack:
     assert output(stack, job_id) == "again\n"
 
 
-def test_a_restart_of_the_server_costs_no_running_job_an_attempt(stack: Stack) -> None:
+def test_a_restart_of_the_server_costs_no_running_job_an_attempt(stack: Stack, tmp_path: Path) -> None:
     """Those that run while Valkey is killed: all complete, on their first attempt, with all that they printed."""
-    ids = [shell(stack, "echo before; sleep 4; echo after") for _ in range(12)]
+    go = tmp_path / "go"
+    ids = [shell(stack, f"echo before; until [ -e {go} ]; do sleep 0.1; done; echo after") for _ in range(12)]
     for job_id in ids:
         running(stack, job_id)
 
@@ -262,6 +263,7 @@ def test_a_restart_of_the_server_costs_no_running_job_an_attempt(stack: Stack) -
     server.kill()
     eventually(lambda: gone(server.pid), "end of the server")
     eventually(lambda: stack.http.get("/queues").status_code == 200, "server that is back")
+    go.touch()
 
     for job in [stack.ended(job_id) for job_id in ids]:
         assert (job["status"], job["attempt_count"]) == ("COMPLETED", 1)

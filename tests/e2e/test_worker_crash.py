@@ -49,7 +49,7 @@ async def test_two_hundred_jobs_survive_the_death_of_their_worker(
     with started(reaper, victim):
         await reaper.ready()
         await victim.ready()
-        ids = await client.enqueue_many(Submission("taskflow.sleep", {"seconds": 5}) for _ in range(JOBS))
+        ids = await client.enqueue_many(Submission("taskflow.sleep", {"seconds": 8}) for _ in range(JOBS))
 
         async def all_in_flight() -> bool:
             return await running(client) == JOBS
@@ -94,12 +94,14 @@ async def test_a_worker_stopped_by_a_signal_gives_back_what_it_cannot_finish(
     assert await client.store.partitions[0].workers.list() == []
 
 
-async def test_a_thread_that_hangs_does_not_keep_the_process(
-    client: AsyncClient, own_server: EmbeddedServer, tmp_path: Path
+@pytest.mark.parametrize("isolation", ["thread", "process"])
+async def test_a_task_that_hangs_does_not_keep_the_process(
+    client: AsyncClient, own_server: EmbeddedServer, tmp_path: Path, isolation: str
 ) -> None:
     """Its job goes back, and the process ends in time, with status 0."""
     (tmp_path / "hanging.py").write_text(
-        "import threading\nfrom taskflow import task\n\n@task\ndef hang():\n    threading.Event().wait()\n"
+        "import threading\nfrom taskflow import task\n\n"
+        f"@task(isolation='{isolation}')\ndef hang():\n    threading.Event().wait()\n"
     )
     worker = Process("worker", own_server.url, tmp_path, "hanging", TASKFLOW_STOP_GRACE_S="0.2")
     with started(worker):
