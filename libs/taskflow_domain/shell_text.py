@@ -8,9 +8,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-KEYWORDS: Final = frozenset(
-    ("if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}", "coproc")
-)
+KEYWORDS: Final = frozenset(("if", "then", "elif", "else", "fi", "while", "until", "do", "done", "esac", "!", "{", "}"))
 
 _PLAIN: Final = re.compile(r"[^\s'\"\\$`|&;()<>#]+")
 _QUOTED_PLAIN: Final = re.compile(r"[^'\"\\$`}]+")
@@ -19,6 +17,7 @@ _ANSI: Final = re.compile(r"\$'((?:[^'\\]|\\.)*)'?", re.DOTALL)
 _ANSI_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|([0-7]{1,3})|(.))", re.DOTALL)
 _REDIRECTION: Final = re.compile(r"<<<|<<-|<<|<>|<&|<|>>|>\||>&|>")
 _SEPARATOR: Final = re.compile(r";;&|;;|;&|.", re.DOTALL)
+_EMPTY_BRACKETS: Final = re.compile(r"\([ \t]*\)")
 _UNKNOWN: Final = "$"  # stands in a word for what only the running shell knows
 
 
@@ -45,7 +44,9 @@ class _Frame:
     closer: str = ""
     bare: bool = True  # else: text in double quotes, in ${…}, or a here-document's
     array: bool = False  # a=(…): words, no commands
-    arithmetic: bool = False  # ((…)): << shifts
+    doubtful: list[Command] | None = None  # within ((…)): no commands, unless the brackets end apart
+    second: bool = False  # the inner one of these two brackets
+    test: bool = False  # within [[ … ]]: words, no commands
     command: Command = field(default_factory=Command)
     parts: list[str] | None = None  # the word that is being read
     quoted: bool = False  # whether some of that word was
@@ -74,6 +75,8 @@ class Scanner:
             at = self._bare(at) if self._stack[-1].bare else self._quoted(at)
         for frame in reversed(self._words):
             self._end_command(frame)
+            if frame.second:
+                self.commands += frame.doubtful or ()
 
     def _bare(self, at: int) -> int:
         plain = _PLAIN.match(self._text, at)
@@ -87,7 +90,7 @@ class Scanner:
             case "\n":
                 self._end_command(frame)
                 return self._bodies(at + 1)
-            case "#" if frame.parts is None:
+            case "#" if frame.parts is None and frame.doubtful is None:
                 newline = self._text.find("\n", at)
                 return len(self._text) if newline < 0 else newline
             case "'":
@@ -102,12 +105,14 @@ class Scanner:
                 return self._dollar(at)
             case "`":
                 return self._backticks(at)
+            case "&" | "|" | "(" | ")" if frame.test and frame.parts != ["]]"]:
+                self._add(char)
             case ";" | "&" | "|":
                 return self._separator(at)
             case "(":
-                self._bracket(at)
+                return self._bracket(at)
             case ")":
-                self._close_bracket()
+                self._close_bracket(at)
             case "<" | ">":
                 return self._redirection(at)
             case _:
@@ -172,8 +177,7 @@ class Scanner:
             return at + 1  # a text to translate: "…" follows
         self._add(_UNKNOWN)
         if after == "(":
-            self._open(_Frame(")", arithmetic=self._text.startswith("((", at + 1)))
-            return at + 2
+            return self._open_brackets(at + 1)
         if after == "{":
             self._open(_Frame("}", bare=False))
             return at + 2
@@ -196,28 +200,48 @@ class Scanner:
         frame.pattern = frame.cases > 0
         return found.end()
 
-    def _bracket(self, at: int) -> None:
+    def _bracket(self, at: int) -> int:
         frame = self._words[-1]
         if frame.pattern:
-            return
+            return at + 1
+        if frame.doubtful is not None:
+            self._end_command(frame)
+            self._open(_Frame(")", doubtful=frame.doubtful))
+            return at + 1
         if frame.parts and frame.parts[-1].endswith("="):
             self._open(_Frame(")", array=True))
-            return
+            return at + 1
+        self._end_word(frame)
+        words, empty = frame.command.words, _EMPTY_BRACKETS.match(self._text, at)
+        if empty:  # name(): being defined is not being run
+            del words[-2 if words[-2:-1] == ["function"] else -1 :]
+            return empty.end()
+        if words[-2:-1] == ["coproc"]:  # coproc name (…)
+            del words[-2:]
         self._end_command(frame)
-        self._open(_Frame(")", arithmetic=frame.arithmetic or self._text.startswith("((", at)))
+        return self._open_brackets(at)
 
-    def _close_bracket(self) -> None:
+    def _open_brackets(self, at: int) -> int:
+        self._open(_Frame(")"))
+        if not self._text.startswith("((", at):
+            return at + 1
+        self._open(_Frame(")", doubtful=[], second=True))
+        return at + 2
+
+    def _close_bracket(self, at: int) -> None:
         frame = self._words[-1]
         self._end_command(frame)
         if frame.pattern:
             frame.pattern = False
         elif len(self._words) > 1:
+            if frame.second and not self._text.startswith("))", at):
+                self.commands += frame.doubtful or ()  # ((a); b): a subshell in a subshell
             self._words.pop()
             self._stack.pop()
 
     def _redirection(self, at: int) -> int:
         frame, found = self._words[-1], _REDIRECTION.match(self._text, at)
-        if self._text[at + 1 : at + 2] == "(":
+        if self._text[at + 1 : at + 2] == "(" and frame.doubtful is None:
             self._add(_UNKNOWN)
             self._open(_Frame(")"))
             return at + 2
@@ -226,7 +250,7 @@ class Scanner:
         self._end_word(frame)
         if found is None:
             return at + 1
-        if not frame.arithmetic:
+        if frame.doubtful is None:
             frame.redirection = found[0]
         return found.end()
 
@@ -251,15 +275,17 @@ class Scanner:
             return
         if word == "esac" and len(words) == 1 and frame.cases:
             frame.cases -= 1
+        if word in ("[[", "]]"):
+            frame.test = word == "[[" and (frame.test or all(each in KEYWORDS for each in words[:-1]))
         if word == "in" and words[-3:-2] == ["case"] and all(each in KEYWORDS for each in words[:-3]):
             frame.command = Command()
             frame.cases, frame.pattern = frame.cases + 1, True
 
     def _end_command(self, frame: _Frame) -> None:
         self._end_word(frame)
-        frame.redirection = ""
+        frame.redirection, frame.test = "", False
         if frame.command.words and not frame.array:
-            self.commands.append(frame.command)
+            (self.commands if frame.doubtful is None else frame.doubtful).append(frame.command)
         frame.command = Command()
 
     def _bodies(self, at: int) -> int:
