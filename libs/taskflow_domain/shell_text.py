@@ -18,6 +18,7 @@ _ANSI_ESCAPE: Final = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|
 _REDIRECTION: Final = re.compile(r"<<<|<<-|<<|<>|<&|<|>>|>\||>&|>")
 _SEPARATOR: Final = re.compile(r";;&|;;|;&|.", re.DOTALL)
 _EMPTY_BRACKETS: Final = re.compile(r"\([ \t]*\)")
+_ARGUMENT: Final = re.compile(r"[\w.~$]|[-/][A-Za-z]")  # and nothing that goes on with a sum
 _UNKNOWN: Final = "$"  # stands in a word for what only the running shell knows
 
 
@@ -46,6 +47,7 @@ class _Frame:
     array: bool = False  # a=(…): words, no commands
     doubtful: list[Command] | None = None  # within ((…)): no commands, unless the brackets end apart
     second: bool = False  # the inner one of these two brackets
+    valued: bool = False  # $((…))
     test: bool = False  # within [[ … ]]: words, no commands
     command: Command = field(default_factory=Command)
     parts: list[str] | None = None  # the word that is being read
@@ -113,7 +115,7 @@ class Scanner:
                 return self._bracket(at)
             case ")":
                 self._close_bracket(at)
-            case "<" | ">":
+            case "<" | ">" if frame.doubtful is None:
                 return self._redirection(at)
             case _:
                 self._add(char)
@@ -177,7 +179,7 @@ class Scanner:
             return at + 1  # a text to translate: "…" follows
         self._add(_UNKNOWN)
         if after == "(":
-            return self._open_brackets(at + 1)
+            return self._open_brackets(at + 1, valued=True)
         if after == "{":
             self._open(_Frame("}", bare=False))
             return at + 2
@@ -221,11 +223,11 @@ class Scanner:
         self._end_command(frame)
         return self._open_brackets(at)
 
-    def _open_brackets(self, at: int) -> int:
+    def _open_brackets(self, at: int, valued: bool = False) -> int:
         self._open(_Frame(")"))
         if not self._text.startswith("((", at):
             return at + 1
-        self._open(_Frame(")", doubtful=[], second=True))
+        self._open(_Frame(")", doubtful=[], second=True, valued=valued))
         return at + 2
 
     def _close_bracket(self, at: int) -> None:
@@ -234,14 +236,21 @@ class Scanner:
         if frame.pattern:
             frame.pattern = False
         elif len(self._words) > 1:
-            if frame.second and not self._text.startswith("))", at):
-                self.commands += frame.doubtful or ()  # ((a); b): a subshell in a subshell
+            if frame.second:
+                self.commands += self._no_sums(frame, at)
             self._words.pop()
             self._stack.pop()
 
+    def _no_sums(self, frame: _Frame, at: int) -> list[Command]:
+        """What ((…)) that ends at `at` runs: brackets that end apart are subshells, and to dash all but $((…)) are."""
+        doubtful = frame.doubtful or []
+        if not self._text.startswith("))", at):
+            return doubtful
+        return [] if frame.valued else [each for each in doubtful if _ARGUMENT.match("".join(each.words[1:2]))]
+
     def _redirection(self, at: int) -> int:
         frame, found = self._words[-1], _REDIRECTION.match(self._text, at)
-        if self._text[at + 1 : at + 2] == "(" and frame.doubtful is None:
+        if self._text[at + 1 : at + 2] == "(":
             self._add(_UNKNOWN)
             self._open(_Frame(")"))
             return at + 2
@@ -250,8 +259,7 @@ class Scanner:
         self._end_word(frame)
         if found is None:
             return at + 1
-        if frame.doubtful is None:
-            frame.redirection = found[0]
+        frame.redirection = found[0]
         return found.end()
 
     def _end_word(self, frame: _Frame) -> None:
