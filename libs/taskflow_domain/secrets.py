@@ -8,7 +8,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-DEFAULT_SECRET_NAMES: Final = r"(?i)(PASS|SECRET|TOKEN|API_?KEY|PRIVATE|CREDENTIAL)"
+# Long words anywhere in a name; short ones only where no letter follows, and not as the end of another word: DBPASS and
+# GITHUB_TOKEN, but neither COMPASS, PASSENGER nor MAX_TOKENS; MYSQL_PWD, but neither PWD nor OLDPWD, which are folders.
+DEFAULT_SECRET_NAMES: Final = (
+    r"(?i)PASS(WORD(?!LESS)|WD|PHRASE|CODE|KEY)|SECRET(?!AR)|CREDENTIAL|(PRIVATE|API|ACCESS)_?KEY(?!_?ID)"
+    r"|((?<!BY)(?<!COM)(?<!TRES)PASS|TOKEN|(?!^)(?<!OLD)PWD)(?![A-Z])"
+)
 SHORTEST_SECRET: Final = 4  # characters; anything shorter is in half the words there are
 SHORTEST_SECRET_LINE: Final = 8  # characters of a line in a secret of several lines; less may be a lone bracket
 LONGEST_HELD_LINE: Final = 4096  # bytes; patterns see a longer line in pieces, cut at a blank if there is one

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from taskflow_runtime.health import Health
     from taskflow_runtime.lifecycle import run
     from taskflow_runtime.service import Service
-    from taskflow_runtime.settings import Address, CommaList, Seconds, Settings, read
+    from taskflow_runtime.settings import Address, CommaList, PatternList, Seconds, Settings, read
 
 __all__ = [
     "Address",
@@ -20,6 +20,7 @@ __all__ = [
     "CommaList",
     "DoorSettings",
     "Health",
+    "PatternList",
     "Refusal",
     "Seconds",
     "Service",
@@ -37,6 +38,7 @@ _HOMES = {
     "Service": "service",
     "Address": "settings",
     "CommaList": "settings",
+    "PatternList": "settings",
     "Seconds": "settings",
     "Settings": "settings",
     "read": "settings",

@@ -4,7 +4,8 @@ The command line beats the environment, which beats `.env`, which beats `taskflo
 `TASKFLOW_CONFIG` names), which beats the defaults.  A value that is not allowed is told in a sentence.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
+import re
+from typing import Annotated, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -16,11 +17,28 @@ from taskflow_runtime.sources import PREFIX, Layer, is_broker_url, layers, varia
 
 S = TypeVar("S", bound="Settings")
 
+# The pieces of a regular expression: what is escaped, a set, what stands in braces, any other character.
+_PIECES: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\{[^{}]*\}|.", re.DOTALL)
+
 
 def _split(value: object) -> object:
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return value
+
+
+def _split_patterns(value: object) -> object:
+    """Cut at commas that are neither in brackets nor escaped: the others belong to a regular expression."""
+    if not isinstance(value, str):
+        return value
+    patterns, depth = [""], 0
+    for piece in _PIECES.findall(value):
+        depth += (piece == "(") - (piece == ")")
+        if piece == "," and depth <= 0:
+            patterns.append("")
+        else:
+            patterns[-1] += piece
+    return tuple(pattern.strip() for pattern in patterns if pattern.strip())
 
 
 def _level(value: object) -> object:
@@ -30,6 +48,7 @@ def _level(value: object) -> object:
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 CommaList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+PatternList = Annotated[tuple[str, ...], BeforeValidator(_split_patterns)]
 LogLevel = Annotated[Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(_level)]
 LogFormat = Literal["auto", "json", "pretty"]
 Port = Annotated[int, Field(ge=0, le=65535)]

@@ -5,7 +5,7 @@ import re
 from pydantic import Field, field_validator
 
 from taskflow_domain import DEFAULT_SECRET_NAMES, Subscriptions, parse_subscriptions
-from taskflow_runtime import CommaList, Settings
+from taskflow_runtime import CommaList, PatternList, Settings
 
 ENV_ALLOWLIST = ("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
 
@@ -39,7 +39,11 @@ class WorkerSettings(Settings):
         DEFAULT_SECRET_NAMES,
         description="Values of variables, the job's and the worker's, whose names match are hidden in the output.",
     )
-    redact_patterns: CommaList = Field((), description="Regular expressions; what matches is hidden in all output.")
+    redact_patterns: PatternList = Field(
+        (),
+        description="Regular expressions; what matches is hidden in all output.  Commas stand between them, except for "
+        r"those within (), [] or {} and after \.",
+    )
     limit_cpu_s: int | None = Field(None, ge=1, description="CPU seconds that a job's process may use.")
     limit_memory_mb: int | None = Field(None, ge=16, description="Address space that a job's process may have.")
     limit_open_files: int | None = Field(None, ge=16, description="Files that a job's process may have open.")

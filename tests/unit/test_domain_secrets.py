@@ -140,6 +140,37 @@ def test_values_are_secret_by_the_names_of_their_variables() -> None:
     assert secret_values(env, "") == []
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "PASSWORD", "PGPASSWORD", "DB_PASSWORD_1", "DBPASSWORDS", "HTPASSWD", "SSH_PASSPHRASE", "PASSCODE",
+        "PASS", "DBPASS", "DB_PASS", "PASS_2", "DBPASS2", "dbPass", "Db-Pass",
+        "MYSQL_PWD", "DBPWD", "PWD_PWD", "db_pwd",
+        "SECRET", "CLIENT_SECRETS", "SECRET_KEY_BASE", "SECRETKEY", "AWS_SECRET_ACCESS_KEY",
+        "CREDENTIAL", "GOOGLE_CREDENTIALS", "PRIVATE_KEY", "SSHPRIVATEKEY", "API_KEY", "ApiKey", "APIKEYS", "x.api_key",
+        "STORAGE_ACCESS_KEY", "ACCESSKEY",
+        "TOKEN", "GITHUB_TOKEN", "GITHUBTOKEN", "token_2", "NPM_TOKEN_PROD",
+    ],
+)  # fmt: skip
+def test_a_name_that_speaks_of_a_secret_hides_its_value(name: str) -> None:
+    """Whatever its case, and with or without underscores."""
+    assert secret_values({name: "hunter2"}) == ["hunter2"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "TOKENIZER", "BYPASS_CACHE", "BYPASS", "COMPASS", "ENCOMPASS_URL",
+        "TRESPASS", "PASSENGER_ENV", "PASSIVE_MODE", "PASSTHROUGH", "PASSPORT_COUNTRY", "PASSWORDLESS_LOGIN",
+        "PWD", "OLDPWD", "pwd", "AWS_ACCESS_KEY_ID", "ACCESSKEYID", "PRIVATE_KEY_ID", "PRIVATE_REPO", "MONKEY", "KEY",
+        "ACCESS_LOG", "SECRETARY", "API_URL", "HOME", "PATH", "",
+    ],
+)  # fmt: skip
+def test_a_name_that_only_looks_like_one_hides_nothing(name: str) -> None:
+    """`TOKENIZERS_PARALLELISM=false` would else make `***` of every false in the output."""
+    assert secret_values({name: "false"}) == []
+
+
 def test_what_is_no_regular_expression_is_refused_with_a_sentence() -> None:
     """A configured pattern that cannot be read is named."""
     with pytest.raises(ValueError, match="is not a regular expression"):

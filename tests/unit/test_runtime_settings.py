@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from pydantic import Field, ValidationError
 
-from taskflow_runtime import BadSetting, CommaList, Settings, read
+from taskflow_domain import Redactor
+from taskflow_runtime import BadSetting, CommaList, PatternList, Settings, read
 from taskflow_runtime.sources import DATABASE_URL, PLAIN_NAMES, PREFIX, foreign_database_url
+from taskflow_worker.settings import WorkerSettings
 
 
 class WorkerLike(Settings):
@@ -16,6 +18,7 @@ class WorkerLike(Settings):
 
     worker_concurrency: int = Field(16, ge=1, le=10_000)
     denylist_cmds: CommaList = ()
+    redact_patterns: PatternList = ()
     insecure: bool = False
 
 
@@ -95,6 +98,58 @@ def test_plain_names_are_read_as_they_are(
         Path("taskflow.yaml").write_text(f"{name}: {text}")
 
     assert getattr(read(WorkerLike), field) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "patterns"),
+    [
+        ("a,b", ("a", "b")),
+        (" a , b ,,", ("a", "b")),
+        (r"card \d{13,16}", (r"card \d{13,16}",)),
+        (r"card \d{13,16},key=\w+", (r"card \d{13,16}", r"key=\w+")),
+        ("x{,3},y{2,}", ("x{,3}", "y{2,}")),
+        ("(a,b),c", ("(a,b)", "c")),
+        ("((a,b),c),d", ("((a,b),c)", "d")),
+        ("[,;],c", ("[,;]", "c")),
+        ("[(],[^)],c", ("[(]", "[^)]", "c")),
+        ("[],],[^],]", ("[],]", "[^],]")),
+        (r"[\],],c", (r"[\],]", "c")),
+        (r"a\,b,c", (r"a\,b", "c")),
+        (r"\(a,b\)", (r"\(a", r"b\)")),
+        (r"a\\,b", (r"a\\", "b")),
+        ("a{,b", ("a{", "b")),
+    ],
+)
+def test_a_comma_within_a_pattern_belongs_to_it(
+    monkeypatch: pytest.MonkeyPatch, text: str, patterns: tuple[str, ...]
+) -> None:
+    """Only one outside of brackets, and not escaped, ends a pattern."""
+    monkeypatch.setenv("TASKFLOW_REDACT_PATTERNS", text)
+
+    assert read(WorkerLike).redact_patterns == patterns
+
+
+def test_a_list_of_patterns_is_taken_as_it_is() -> None:
+    """In the file there is no need to cut."""
+    Path("taskflow.yaml").write_text(r"redact_patterns: ['a,b', 'card \d{13,16}']")
+
+    assert read(WorkerLike).redact_patterns == ("a,b", r"card \d{13,16}")
+
+
+@pytest.mark.parametrize("text", ["(a,b", "[a,b", "a),b", "a,b\\"])
+def test_a_pattern_with_a_bracket_too_few_or_too_many_is_told(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Wherever it was cut, something is left that is no regular expression."""
+    monkeypatch.setenv("TASKFLOW_REDACT_PATTERNS", text)
+
+    assert "is no regular expression" in complaint(WorkerSettings)
+
+
+def test_a_pattern_with_a_comma_hides_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker's setting, as it is used."""
+    monkeypatch.setenv("TASKFLOW_REDACT_PATTERNS", r"card \d{13,16}")
+    redactor = Redactor([], read(WorkerSettings).redact_patterns)
+
+    assert redactor.feed(b"paid with card 4111111111111111\n") == b"paid with ***\n"
 
 
 def test_the_prefixed_name_wins_beside_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
