@@ -141,10 +141,13 @@ class _Held:
     async def of(cls, request: Request) -> "_Held":
         """As the path says."""
         api, job_id = api_of(request), job_id_of(request)
+        worker_id: str = request.path_params["worker_id"]
+        if not remote.is_id(worker_id):  # one of our own, perhaps: it speaks for itself, and nobody for it
+            raise remote.unknown(worker_id)
         home = api.store.partition(job_id)
         if home is None:
             raise NotFound(f"There is no job {job_id}.")
-        return cls(request, api, request.path_params["worker_id"], job_id, home)
+        return cls(request, api, worker_id, job_id, home)
 
     async def read(self, model: type[B]) -> B:
         """The request's body."""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import jsonschema_rs
 import pytest
@@ -217,10 +218,11 @@ async def test_the_pages_need_no_internet(door: Door, page: str) -> None:
 async def test_schemathesis_finds_nothing(store: Store, tmp_path: Path) -> None:
     """All its checks, in all its phases, against a real server that asks for a token."""
     about: dict[str, str | int | float] = {"kind": "http", "takes": '[["x"],null]', "concurrency": 1}
-    for name in ("worker-1", "worker-2", "worker-3"):
+    workers = [str(uuid4()) for _ in range(3)]
+    for name in workers:
         await store.partitions[0].workers.join(name, Pool(frozenset({"x"})), about)
     jobs = [await a_job(store, handler="x") for _ in range(5)]
-    await store.partitions[0].leases.lease("worker-3", Pool(frozenset({"x"})), 5)
+    await store.partitions[0].leases.lease(workers[2], Pool(frozenset({"x"})), 5)
     door = open_door(store, api_token=TOKEN)
     door.health.beat()
     door.health.ready_within_s = SECONDS
@@ -235,7 +237,12 @@ async def test_schemathesis_finds_nothing(store: Store, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=tmp_path,
-        env=os.environ | {"SCHEMATHESIS_HOOKS": str(HOOKS), "SCHEMATHESIS_JOBS": ",".join(jobs)},
+        env=os.environ
+        | {
+            "SCHEMATHESIS_HOOKS": str(HOOKS),
+            "SCHEMATHESIS_WORKERS": ",".join(workers),
+            "SCHEMATHESIS_JOBS": ",".join(jobs),
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

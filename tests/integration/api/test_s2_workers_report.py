@@ -1,13 +1,18 @@
 """POST /workers/{id}/jobs/{job}/logs|progress|complete|fail|release: words about a job, and the token they need."""
 
+import os
+import socket
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from taskflow_api import remote
 from taskflow_domain import JobStatus, ms_of_iso
+from taskflow_worker.identity import new_worker_id
 from tests.integration.api.door import NOBODY, Door, Json, conflict, invalid, refused
 from tests.integration.api.remote import Remote, a_command, a_remote
-from tests.support.engine import VISIBILITY_MS, reap, status
+from tests.support.engine import VISIBILITY_MS, Worker, a_job, reap, status
 
 WORDS: dict[str, Json] = {
     "logs": {"stream": "stdout", "text": "hi\n"},
@@ -158,6 +163,34 @@ async def test_a_wrong_token_changes_nothing(door: Door, verb: str) -> None:
     assert after == before
     assert await worker.said(leased, "complete") == "accepted"
     conflict(await other.tell(leased | {"token": f"{other.id}:1"}, verb, **WORDS[verb]), leased["job"])
+
+
+@pytest.mark.parametrize("verb", WORDS)
+async def test_nobody_speaks_for_the_workers_of_the_stack(door: Door, verb: str) -> None:
+    """Their ids are on the list and their fences can be guessed; over HTTP none of them is registered."""
+    near = await Worker(door.store.partitions[0], new_worker_id()).join()
+    job_id = await a_job(door.store)
+    held = await near.take()
+    path = f"/workers/{near.name}/jobs/{job_id}/{verb}"
+
+    for token in (f"{near.name}:1", f"{near.name}:{job_id}:1"):
+        error = refused(await door.http.post(path, json=WORDS[verb] | {"token": token}), 404, "NOT_FOUND")
+        assert f"No worker {near.name} is registered" in error["message"]
+    assert await door.store.partitions[0].logs.read(job_id) == []
+    await near.complete(held, b'"its own"')
+    job = await door.get(job_id)
+    assert (job["status"], job["result"], job["progress"]) == ("COMPLETED", "its own", None)
+
+
+@pytest.mark.parametrize("host", ["host", "2f1c8a52-77e0-4c5b-9a43-0d6f5b7a1e10", "2f1c8a52-77e0-4c5b", "x" * 80])
+def test_no_worker_of_the_stack_has_the_id_of_one_over_http(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """Whatever its host is called: those of workers over HTTP are UUIDs."""
+    monkeypatch.setattr(socket, "gethostname", lambda: host)
+    monkeypatch.setattr(os, "getpid", lambda: 9843)
+
+    assert not remote.is_id(new_worker_id())
+    assert remote.is_id(str(uuid4()))
+    assert not remote.is_id(str(uuid4()).upper())
 
 
 async def test_an_end_cannot_be_changed(door: Door) -> None:
