@@ -108,7 +108,7 @@ class AskForJobs(Body):
 class ReleaseJob(Body):
     """A job that is given back; and what every report has."""
 
-    token: Text = Field(description="The lease's, as it was given with the job.")
+    token: Text = Field(description="The lease's, as it was given with the job; it serves no other.")
 
 
 class AddLog(ReleaseJob):

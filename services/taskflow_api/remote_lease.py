@@ -151,16 +151,16 @@ def _shuffled(store: Store) -> list[Partition]:
     return random.sample(store.partitions, len(store.partitions))
 
 
-def token_of(worker_id: str, fence: int) -> str:
-    """What a worker shows when it speaks of a job."""
-    return f"{worker_id}:{fence}"
+def token_of(worker_id: str, job_id: str, fence: int) -> str:
+    """What a worker shows when it speaks of a job: good for this lease, and for no other job."""
+    return f"{worker_id}:{job_id}:{fence}"
 
 
 def _show(worker_id: str, lease: Lease) -> dict[str, Any]:
     spec = lease.spec
     return {
         "job": lease.job_id,
-        "token": token_of(worker_id, lease.fence),
+        "token": token_of(worker_id, lease.job_id, lease.fence),
         "type": spec.type,
         "handler": lease.handler,
         "name": spec.name,

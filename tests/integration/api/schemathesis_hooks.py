@@ -32,6 +32,8 @@ def map_case(_context: Any, case: Any) -> Any:
                 case.path_parameters |= {"worker_id": HOLDER, "job_id": held}
         if isinstance(case.body, dict):
             case.body = _mend(_exact(case.body))
+            if "token" in case.body:
+                case.body["token"] = f"{HOLDER}:{case.path_parameters['job_id']}:1"
             if case.operation.path.endswith("/lease"):
                 case.body["wait_s"] = 0  # there is nothing to wait for
     return case
@@ -39,8 +41,6 @@ def map_case(_context: Any, case: Any) -> Any:
 
 def _mend(body: dict[str, Any]) -> dict[str, Any]:
     body.pop("idempotency_key", None)  # it may differ from the header's, or have been used before
-    if "token" in body:
-        body["token"] = f"{HOLDER}:1"
     if body.get("dependencies"):
         body["dependencies"] = []
     policy = body.get("retry_policy")

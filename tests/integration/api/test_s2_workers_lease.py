@@ -42,7 +42,8 @@ async def test_a_lease_has_all_that_a_worker_needs(door: Door) -> None:
 
     assert leased.pop("created_at").endswith("Z")
     assert leased == {
-        "job": job, "token": f"{worker.id}:1", "type": "shell", "handler": "@shell", "name": "echo hello", "task": None,
+        "job": job, "token": f"{worker.id}:{job}:1", "type": "shell", "handler": "@shell", "name": "echo hello",
+        "task": None,
         "queue": "team-a.fast", "payload": {"cmd": "echo hello", "timeout_s": 1.5, "env": {"A": "1"}},
         "attempt": 1, "fence": 1, "timeout_s": 1.5,
     }  # fmt: skip

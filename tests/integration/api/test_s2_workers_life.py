@@ -190,7 +190,7 @@ async def test_who_is_not_registered_is_told_to_register(door: Door) -> None:
             ("lease", {"wait_s": 0}),
             ("lease", {"wait_s": 5}),
             ("lease", {"wait_s": 0, "running": []}),
-            (f"jobs/{job}/complete", {"token": f"{worker}:1"}),
+            (f"jobs/{job}/complete", {"token": f"{worker}:{job}:1"}),
             (f"jobs/{job}/logs", {"token": "x", "stream": "stdout", "text": ""}),
         ):
             error = refused(await door.http.post(f"/workers/{worker}/{tail}", json=body), 404, "NOT_FOUND")

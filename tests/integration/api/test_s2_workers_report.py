@@ -147,22 +147,28 @@ async def test_what_is_released_costs_no_attempt(door: Door) -> None:
 
 @pytest.mark.parametrize("verb", WORDS)
 async def test_a_wrong_token_changes_nothing(door: Door, verb: str) -> None:
-    """Another worker's, another fence, the right fence in another's name, or nonsense: 409 each."""
+    """Another job's, another worker's, another fence, the right fence in another's name, or nonsense: 409 each."""
     worker, leased = await a_lease(door)
     other = await a_remote(door.http)
+    await a_command(door.http)
+    second = await worker.take()
+    job, half = leased["job"], f"{worker.id}:{leased['job']}"
+    assert leased["token"] == f"{half}:1"
     await age(door, leased, 10_000)
     before = await shown(door, leased)
 
-    for token in (f"{worker.id}:2", f"{worker.id}:0", f"{worker.id}:01", f"{worker.id}:", worker.id, "1", "x" * 255,
-                  f"{other.id}:1", f"{worker.id}:{'9' * 40}"):  # fmt: skip
+    for token in (second["token"], f"{half}:2", f"{half}:0", f"{half}:01", f"{half}:+1", f"{half}:1 ", f"{half}:¹",
+                  f"{half}:", half, f"{half}:{'9' * 40}", f"{worker.id}:1", worker.id, f"{job}:1", "1", "x" * 255,
+                  f"{other.id}:{job}:1", f"{worker.id}:{job.upper()}:1", f"{half}:1:1"):  # fmt: skip
         conflict(await worker.tell(leased, verb, **(WORDS[verb] | {"token": token})), leased["job"])
     conflict(await other.tell(leased, verb, **WORDS[verb]), leased["job"])
-    conflict(await other.tell(leased | {"token": f"{other.id}:1"}, verb, **WORDS[verb]), leased["job"])
+    conflict(await other.tell(leased | {"token": f"{other.id}:{job}:1"}, verb, **WORDS[verb]), leased["job"])
     after = await shown(door, leased)
     assert abs(expiry_ms(after) - expiry_ms(before)) < 5_000, "the lease was renewed"
     assert after == before
     assert await worker.said(leased, "complete") == "accepted"
-    conflict(await other.tell(leased | {"token": f"{other.id}:1"}, verb, **WORDS[verb]), leased["job"])
+    assert await worker.said(second, "complete") == "accepted"
+    conflict(await other.tell(leased | {"token": f"{other.id}:{job}:1"}, verb, **WORDS[verb]), leased["job"])
 
 
 @pytest.mark.parametrize("verb", WORDS)
@@ -295,5 +301,5 @@ async def test_words_about_no_job_are_not_found(door: Door, job: str) -> None:
     """Also where the id cannot be one."""
     worker = await a_remote(door.http)
     for verb, body in WORDS.items():
-        response = await worker.tell({"job": job, "token": f"{worker.id}:1"}, verb, **body)
+        response = await worker.tell({"job": job, "token": f"{worker.id}:{job}:1"}, verb, **body)
         assert "There is no job" in refused(response, 404, "NOT_FOUND")["message"]
