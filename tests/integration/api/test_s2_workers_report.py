@@ -92,6 +92,28 @@ async def test_output_beyond_its_limit_is_cut(door: Door) -> None:
     assert words == ["accepted", "full"]
 
 
+async def test_output_of_a_job_that_is_given_back_again_and_again_is_bounded(door: Door) -> None:
+    """The newest run is shown whole; who has seen older output goes on after it."""
+    worker, leased = await a_lease(door)
+    path, seen = f"/jobs/{leased['job']}/logs", ""
+    for run in range(12):
+        await worker.said(leased, "logs", stream="stdout", text=f"{run:02}" + "x" * 899_998, offset=0)
+        items = (await door.http.get(path)).json()["items"]
+        assert sum(len(item["text"]) for item in items) < 10_000_000
+        assert (await shown(door, leased))["stdout"] == f"{run:02}" + "x" * 899_998
+        seen = seen or items[-1]["id"]
+        await worker.said(leased, "release")
+        leased = await worker.take()
+    await worker.said(leased, "complete")
+
+    stream = await door.http.get(f"{path}/stream", headers={"Last-Event-ID": seen})
+    assert [line[-60:] for line in stream.text.splitlines() if "dropped" in line or line == "event: end"] == [
+        'older output was dropped here: the log had more than 8388608 bytes]\\n"}'[-60:], "event: end",
+    ]  # fmt: skip
+    assert '"text":"11x' in stream.text
+    assert '"text":"05x' not in stream.text
+
+
 @pytest.mark.parametrize("result", [None, 0, "", [], {"a": {"b": 1.5}}, False])
 async def test_any_json_is_a_result(door: Door, result: Any) -> None:
     """As it was sent."""
