@@ -95,9 +95,10 @@ LISTED_WORKER: Final[dict[str, Any]] = {
 }
 
 WORKER_ID: Final = LISTED_WORKER["id"]
+TOKEN: Final = f"{WORKER_ID}:{ID}:1"
 LEASED_JOB: Final[dict[str, Any]] = {
     "job": ID,
-    "token": f"{WORKER_ID}:1",
+    "token": TOKEN,
     "type": "shell",
     "handler": "@shell",
     "name": "echo hello",
@@ -180,14 +181,14 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "busy": {"running": [ID], "cpu_percent": 87.5, "memory_bytes": 62914560},
     },
     "AskForJobs": {"some": {"max": 5, "wait_s": 20}, "alone": {"max": 1, "wait_s": 20, "running": []}},
-    "ReleaseJob": {"back": {"token": f"{WORKER_ID}:1"}},
-    "AddLog": {"line": {"token": f"{WORKER_ID}:1", "stream": "stdout", "text": "hello\n", "offset": 0}},
-    "TellProgress": {"half": {"token": f"{WORKER_ID}:1", "fraction": 0.5, "message": "half of it"}},
-    "CompleteJob": {"shell": {"token": f"{WORKER_ID}:1", "result": {"exit_code": 0, "output": None}}},
+    "ReleaseJob": {"back": {"token": TOKEN}},
+    "AddLog": {"line": {"token": TOKEN, "stream": "stdout", "text": "hello\n", "offset": 0}},
+    "TellProgress": {"half": {"token": TOKEN, "fraction": 0.5, "message": "half of it"}},
+    "CompleteJob": {"shell": {"token": TOKEN, "result": {"exit_code": 0, "output": None}}},
     "FailJob": {
-        "sentence": {"token": f"{WORKER_ID}:1", "error": "the disk is full"},
+        "sentence": {"token": TOKEN, "error": "the disk is full"},
         "object": {
-            "token": f"{WORKER_ID}:1",
+            "token": TOKEN,
             "error": {"class": "ExitCode", "message": "the command ended with exit code 3"},
             "result": {"exit_code": 3, "output": None},
             "fatal": True,

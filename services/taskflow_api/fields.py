@@ -19,11 +19,15 @@ ANY_QUEUE_PATTERN: Final = r"^[a-zA-Z0-9_.-]{1,64}$"
 KEY_PATTERN: Final = r"^[!-~]{1,255}$"  # what a header can carry as it is
 NO_NUL_PATTERN: Final = r"^[^\u0000]*$"  # `parse` has seen to that before a field is looked at
 TYPE_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,31}$"
+# All of ISO 8601 that is read, with colons and hyphens or without; no `format`, for date-time would refuse most of it.
+_YEAR: Final = r"(19(69|[7-9][0-9])|[2-9][0-9]{3})"  # in some zones 1970 begins in 1969
+_DAY: Final = r"(-[0-9]{2}-[0-9]{2}|[0-9]{4}|-?[Ww][0-9]{2}(-?[0-9])?)"
+_CLOCK: Final = r"[0-9]{2}(:?[0-9]{2}(:?[0-9]{2}([.,][0-9]+)?)?)?"
+_OFFSET: Final = r"([Zz]|[+-][0-9]{2}(:?[0-9]{2}(:?[0-9]{2})?)?)"
 TIME_SCHEMA: Final[dict[str, Any]] = {
     "type": "string",
-    "format": "date-time",
-    "pattern": r"^(19[7-9]\d|[2-9]\d{3})-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:[0-5]\d(\.\d+)?([Zz]|[+-]\d{2}:\d{2})?$",
-    "examples": ["2026-01-02T03:04:05.678Z"],
+    "pattern": rf"^{_YEAR}{_DAY}([Tt ]{_CLOCK}{_OFFSET}?)?$",
+    "examples": ["2026-01-02T03:04:05.678Z", "2026-01-02"],
 }
 
 OWNER_SCHEMA: Final = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX_CHARS, "pattern": NO_NUL_PATTERN}

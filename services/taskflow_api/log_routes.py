@@ -114,6 +114,8 @@ async def wait_for_job(request: Request) -> Response:
     api = api_of(request)
     given = read_query(request, {"timeout_s": seconds(0, LONGEST_WAIT_S)})
     job_id = path_job_id(request)
+    if request.method == "HEAD":  # for which there is nothing to wait for
+        return show_job(await find_job(api.store, job_id))
     request.scope[PATIENT] = True
     with api.patience.room():
         waiting = api.store.wait_end(job_id, given.get("timeout_s", DEFAULT_WAIT_S))

@@ -5,6 +5,7 @@ any of its requests.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,6 +20,7 @@ from taskflow_streams import Pool, Store, WorkerRecord
 
 KIND: Final = "http"
 EVERY_QUEUE: Final = "*"
+_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,14 @@ async def register(store: Store, name: str, queues: Sequence[str], concurrency: 
     pool = _pool(handlers, named)
     await asyncio.gather(*(partition.workers.join(worker_id, pool, fields) for partition in store.partitions))
     return worker_id
+
+
+def is_id(worker_id: str) -> bool:
+    """Whether a worker over HTTP may have this id: a UUID, and none of our own workers' ids looks like one.
+
+    What is reported in the name of any other is refused without a look at its record.
+    """
+    return _ID.fullmatch(worker_id) is not None
 
 
 async def load(store: Store, worker_id: str) -> Remote:

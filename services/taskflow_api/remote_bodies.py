@@ -67,7 +67,8 @@ class RegisterWorker(Body):
     name: Text = Field(description="For people; it need not be unique.")
     queues: Queues = Field(description="The queues it takes jobs from; `*` is all of them, also those to come.")
     concurrency: Annotated[int, Field(strict=True, ge=1, le=MAX_CONCURRENCY)] = Field(
-        description="How many jobs it runs at once."
+        description="How many jobs it runs at once.  A lease request with `running` brings no more than that; one "
+        "without knows nothing of those before it."
     )
     handlers: Handlers = Field(
         ("@shell",),
@@ -93,7 +94,9 @@ class AskForJobs(Body):
     """A worker with room for more."""
 
     max: Annotated[int, Field(strict=True, ge=1, le=MAX_LEASES)] = Field(
-        1, description="How many jobs to answer with at most; never more than the worker's concurrency."
+        1,
+        description="How many jobs to answer with at most; never more than the worker's concurrency, less the jobs in "
+        "`running`.  Without `running` the concurrency bounds this one answer, whatever others brought.",
     )
     wait_s: Annotated[float, Field(strict=True, ge=0, le=LONGEST_WAIT_S, allow_inf_nan=False)] = Field(
         20, description="How long to wait for the first."
@@ -108,7 +111,7 @@ class AskForJobs(Body):
 class ReleaseJob(Body):
     """A job that is given back; and what every report has."""
 
-    token: Text = Field(description="The lease's, as it was given with the job.")
+    token: Text = Field(description="The lease's, as it was given with the job; it serves no other.")
 
 
 class AddLog(ReleaseJob):

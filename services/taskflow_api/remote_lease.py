@@ -49,8 +49,10 @@ LONGEST_SLEEP_S: Final = 25.0  # of one blocking read, which may last 30
 async def lease_jobs(request: Request) -> Response:
     """Take up to `max` jobs; if there are none, wait for the first for up to `wait_s`.
 
-    Ask for as many as there is room for.  From the answer on, name the jobs in every heartbeat until their end was
-    accepted.  While this request waits, the worker counts as alive, but the leases it has are kept by heartbeats
+    Ask for as many as there is room for.  With `running`, no more come than the worker's concurrency leaves room for
+    beside those; if that is none, the answer is empty at once.  Without it, the concurrency bounds this answer alone:
+    what other answers brought is not counted.  From the answer on, name the jobs in every heartbeat until their end
+    was accepted.  While this request waits, the worker counts as alive, but the leases it has are kept by heartbeats
     alone.  If no answer came, ask again with `running`.
     """
     api, worker_id = api_of(request), request.path_params["worker_id"]
@@ -63,7 +65,7 @@ async def lease_jobs(request: Request) -> Response:
     gone = asyncio.create_task(disconnected(request.receive))
     stop = asyncio.create_task(api.stopping.wait())
     try:
-        asking = _Asking(api, worker_id, body.max, body.wait_s, [gone, stop])
+        asking = _Asking(api, worker_id, body, [gone, stop])
         leases = await asking.leases()
         if leases and gone.done():
             await give_back(api.store, worker_id, leases)
@@ -77,14 +79,15 @@ async def lease_jobs(request: Request) -> Response:
 class _Asking:
     """One request for jobs.  It is over when one of the tasks `ends` is done."""
 
-    def __init__(self, api: Api, worker_id: str, want: int, wait_s: float, ends: list[asyncio.Task[Any]]) -> None:
+    def __init__(self, api: Api, worker_id: str, body: AskForJobs, ends: list[asyncio.Task[Any]]) -> None:
         self.draining = False
-        self._api, self._store = api, api.store
-        self._worker_id, self._want, self._wait_s, self._ends = worker_id, want, wait_s, ends
+        self._api, self._store, self._worker_id, self._ends = api, api.store, worker_id, ends
+        self._most, self._busy, self._wait_s = body.max, len(body.running or ()), body.wait_s
+        self._full = False
         self._rung: set[Partition] = set()  # whose bell this request took, and has not looked at since
 
     async def leases(self) -> list[Lease]:
-        """The jobs, as soon as there are any; none when the time is over, or the worker shall have no more."""
+        """The jobs, as soon as there are any; none when the time is over, or the worker can or shall have no more."""
         if not self._wait_s:
             return await self._look()
         with self._api.patience.room(len(self._store.partitions)):
@@ -100,7 +103,7 @@ class _Asking:
         while True:
             leases = await self._look()
             left_s = until - clock()
-            if leases or self.draining or left_s <= 0 or any(end.done() for end in self._ends):
+            if leases or self.draining or self._full or left_s <= 0 or any(end.done() for end in self._ends):
                 return leases
             await self._listen(min(left_s, self._api.settings.heartbeat_s, LONGEST_SLEEP_S))
 
@@ -109,9 +112,10 @@ class _Asking:
         worker = await remote.load(self._store, self._worker_id)
         if not (await renew(self._store, worker.id, [], {})).known:
             raise remote.unknown(worker.id)
-        self._pool, self.draining = worker.pool, worker.draining
+        room = worker.concurrency - self._busy
+        self._pool, self.draining, self._full = worker.pool, worker.draining, room <= 0
         leases: list[Lease] = []
-        want = 0 if worker.draining else min(self._want, worker.concurrency)
+        want = 0 if worker.draining else min(self._most, room)
         for partition in _shuffled(self._store):
             if len(leases) >= want or any(end.done() for end in self._ends):
                 break
@@ -151,16 +155,16 @@ def _shuffled(store: Store) -> list[Partition]:
     return random.sample(store.partitions, len(store.partitions))
 
 
-def token_of(worker_id: str, fence: int) -> str:
-    """What a worker shows when it speaks of a job."""
-    return f"{worker_id}:{fence}"
+def token_of(worker_id: str, job_id: str, fence: int) -> str:
+    """What a worker shows when it speaks of a job: good for this lease, and for no other job."""
+    return f"{worker_id}:{job_id}:{fence}"
 
 
 def _show(worker_id: str, lease: Lease) -> dict[str, Any]:
     spec = lease.spec
     return {
         "job": lease.job_id,
-        "token": token_of(worker_id, lease.fence),
+        "token": token_of(worker_id, lease.job_id, lease.fence),
         "type": spec.type,
         "handler": lease.handler,
         "name": spec.name,

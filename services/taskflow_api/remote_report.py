@@ -141,21 +141,25 @@ class _Held:
     async def of(cls, request: Request) -> "_Held":
         """As the path says."""
         api, job_id = api_of(request), job_id_of(request)
+        worker_id: str = request.path_params["worker_id"]
+        if not remote.is_id(worker_id):  # one of our own, perhaps: it speaks for itself, and nobody for it
+            raise remote.unknown(worker_id)
         home = api.store.partition(job_id)
         if home is None:
             raise NotFound(f"There is no job {job_id}.")
-        return cls(request, api, request.path_params["worker_id"], job_id, home)
+        return cls(request, api, worker_id, job_id, home)
 
     async def read(self, model: type[B]) -> B:
         """The request's body."""
         return validate(model, await read_object(self._request, self._api.settings.body_limit_bytes))
 
     async def token(self, body: ReleaseJob) -> Token:
-        """The token as the engine knows it, if it is one of this worker's."""
-        fence = body.token.removeprefix(token_of(self.worker_id, 0)[:-1])
-        if not fence.isascii() or not fence.isdigit() or body.token != token_of(self.worker_id, int(fence[:15])):
+        """The token as the engine knows it, if it is one that this worker was given with this job."""
+        fence = body.token.rpartition(":")[2]
+        number = int(fence[:15]) if fence.isascii() and fence.isdigit() else 0
+        if body.token != token_of(self.worker_id, self.job_id, number):
             raise await self.refusal()
-        return self.job_id, int(fence)
+        return self.job_id, number
 
     async def end(self, ending: Ending) -> Response:
         """Report an end."""

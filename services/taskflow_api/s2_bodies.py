@@ -23,8 +23,13 @@ from taskflow_domain import CMD_MAX_BYTES, MAX_ORDER, MIN_ORDER
 DEFAULT_QUEUE: Final = "general"
 MAX_RETRIES: Final = 1000
 
-_IDENTIFIER: Final = "[A-Za-z_][A-Za-z0-9_]*"
+_VARIABLE: Final = "[A-Za-z_][A-Za-z0-9_]*"
+# Python's names, of which a pattern can say no more than where ASCII ends: not every sign beyond it is a letter.
+_IDENTIFIER: Final = r"[^\u0000-@\[-\^`{-\u007f][^\u0000-/:-@\[-\^`{-\u007f]*"
 _DOTTED: Final = rf"{_IDENTIFIER}(\.{_IDENTIFIER})*"
+_NO_SPACE: Final = (  # as Python knows them; dialects of patterns differ in what \s is
+    r"[^\u0000\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+)
 _NO_NUL: Final = {"type": "string", "pattern": NO_NUL_PATTERN}
 
 
@@ -49,7 +54,7 @@ Cmd = Annotated[
         "type": "string",
         "minLength": 1,
         "maxLength": CMD_MAX_BYTES,
-        "pattern": r"^[^\u0000]*[!-~][^\u0000]*$",
+        "pattern": rf"^[^\u0000]*{_NO_SPACE}[^\u0000]*$",
         "description": "For `/bin/sh -c`; at most 65,536 bytes.",
     }),
 ]  # fmt: skip
@@ -57,7 +62,7 @@ Env = Annotated[
     Any,
     _shown({
         "type": "object",
-        "propertyNames": {"pattern": rf"^(?!TASKFLOW_){_IDENTIFIER}$"},
+        "propertyNames": {"pattern": rf"^(?!TASKFLOW_){_VARIABLE}$"},
         "additionalProperties": _NO_NUL,
         "description": "Variables beside those that the worker lets through.",
     }),

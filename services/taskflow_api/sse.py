@@ -72,7 +72,7 @@ def _event(kind: str, fields: dict[str, Any], event_id: str = "") -> bytes:
 
 
 class EventStream(Response):
-    """A stream of events, until they end, the client goes, or the service stops."""
+    """A stream of events, until they end, the client goes, or the service stops.  HEAD is told its headers alone."""
 
     media_type = "text/event-stream"
 
@@ -86,7 +86,8 @@ class EventStream(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            await _first_of(self._pour(send), disconnected(receive), self._stopping.wait())
+            if scope["method"] != "HEAD":
+                await _first_of(self._pour(send), disconnected(receive), self._stopping.wait())
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         finally:
             self._over()

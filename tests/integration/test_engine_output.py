@@ -4,13 +4,22 @@ import asyncio
 
 import pytest
 
-from taskflow_streams import GIVEN_BACK, Ending, How, Store
+from taskflow_domain import Retries
+from taskflow_streams import GIVEN_BACK, LOG_BYTES, Ending, How, Store
 from tests.support.engine import Held, Worker, a_running_job, reap, record, stall
+
+LOG_JOB_BYTES = 8 << 20  # of a job's log, beyond which its next run begins it anew
 
 
 async def texts(store: Store, held: Held) -> list[tuple[str, int, bytes]]:
     """The output that is kept: stream, attempt, text."""
     return [(chunk.stream, chunk.attempt, chunk.text) for chunk in await store.partitions[0].logs.read(held.job_id)]
+
+
+async def logged(store: Store, held: Held) -> int:
+    """What the job's log takes, as retention will count it."""
+    home = store.partitions[0]
+    return int(await home.redis.hget(home.keys("job", held.job_id), "logged") or 0)
 
 
 async def test_output_is_kept_in_order(store: Store) -> None:
@@ -184,6 +193,69 @@ async def test_a_mark_stands_between_two_runs_of_one_attempt(store: Store) -> No
     silent = await a_running_job(store)
     await worker.partition.leases.report("w1", [Ending(*silent.token, How.RELEASED)])
     assert await texts(store, silent) == []
+
+
+@pytest.mark.parametrize("fate", ["released", "lost", "failed"])
+async def test_the_log_of_a_job_is_bounded_however_often_it_runs(store: Store, fate: str) -> None:
+    """Give-backs cost no attempt, so the number of attempts bounds nothing.  The newest run is there, whole."""
+    home, sizes = store.partitions[0], list[int]()
+    held = await a_running_job(store, retry=Retries(max_attempts=100))
+    worker = Worker(home)
+    for run in range(24):
+        piece = b"%02d" % run + b"x" * 899_998
+        assert await home.leases.log("w1", held.token, [("stdout", piece), ("stderr", piece)], LOG_BYTES) == "ok"
+        kept = b"".join(text for _, _, text in await texts(store, held))
+        sizes.append(len(kept))
+        assert kept.endswith(piece + piece)
+        assert await logged(store, held) >= len(kept)
+        if fate == "released":
+            await home.leases.report("w1", [Ending(*held.token, How.RELEASED)])
+        elif fate == "lost":
+            await stall(store, held)
+            assert await reap(store) == (1, 0)
+        else:
+            await worker.fail(held, delay_ms=0)
+        held = await worker.take()
+
+    assert max(sizes) < LOG_JOB_BYTES + 2 * LOG_BYTES + 10_000
+    marks = [text for stream, _, text in await texts(store, held) if stream == "system" and b"dropped" in text]
+    assert len(marks) == 1
+    assert (await texts(store, held))[0][2] == marks[0]
+
+
+async def test_marks_alone_do_not_fill_a_log(store: Store) -> None:
+    """Runs that print nothing leave nothing, however many are given back after one that did."""
+    home = store.partitions[0]
+    held = await a_running_job(store)
+    await home.leases.log("w1", held.token, [("stdout", b"first")], 1_000)
+    for _ in range(5):
+        await home.leases.report("w1", [Ending(*held.token, How.RELEASED)])
+        held = await Worker(home).take()
+
+    assert await texts(store, held) == [("stdout", 1, b"first"), ("system", 1, GIVEN_BACK)]
+
+
+async def test_who_follows_a_log_goes_on_when_it_begins_anew(store: Store) -> None:
+    """From the last piece it saw, which is gone: the mark comes, and what the new run prints."""
+    home = store.partitions[0]
+    held = await a_running_job(store)
+    await home.logs.follow(held.job_id)
+    for _ in range(8):
+        await home.leases.log("w1", held.token, [("stdout", b"x" * LOG_BYTES)], LOG_BYTES)
+        seen = await home.logs.tip(held.job_id)
+        await home.leases.report("w1", [Ending(*held.token, How.RELEASED)])
+        held = await Worker(home).take()
+    assert seen is not None
+    waiting = asyncio.create_task(home.logs.read(held.job_id, seen, block_ms=10_000))
+
+    [mark] = await asyncio.wait_for(waiting, 10)
+    await home.leases.report("w1", [Ending(*held.token, How.COMPLETED, logs=(("stdout", b"last"),))])
+
+    assert b"older output was dropped" in mark.text
+    assert await home.logs.tail(held.job_id, mark.id) == ((await home.logs.read(held.job_id))[1:], True, None)
+    assert [text for _, _, text in await texts(store, held)] == [mark.text, b"last"]
+    size = int(await store.redis.hget(home.keys("job", held.job_id), "size") or 0)
+    assert size < 10_000, "retention counts what is gone"
 
 
 async def test_the_last_word_on_progress_comes_with_the_ending(store: Store) -> None:

@@ -209,9 +209,10 @@ local function end_waiting(id, job, state, kind, more)
 end
 
 -- A worker gives back what it holds (shutdown, no handler, a lease it does not know of): that costs no attempt.
--- The next run has the same number, so a mark in the log keeps their output apart.
+-- The next run has the same number, so a mark in the log keeps their output apart, if there is any.
 local function give_back(id, job)
-  if job.logged then
+  local printed = job.logged and redis.call('HMGET', K.job .. id, 'log_stdout', 'log_stderr', 'log_system')
+  if printed and (printed[1] or printed[2] or printed[3]) then
     redis.call('XADD', K.log .. id, '*', 'stream', 'system', 'attempt', job.attempt, 'text', '[its worker gave it back]\n')
     redis.call('HINCRBY', K.job .. id, 'logged', 64)
   end

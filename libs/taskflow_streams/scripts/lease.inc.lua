@@ -138,6 +138,19 @@ local function pop(queue)
   return ids
 end
 
+-- A run that is given back costs no attempt, so their number has no bound, and each may print as much as an attempt may.  Some runs' worth of
+-- output is kept; beyond that, a new run begins the log anew.  It is emptied, not deleted: ids go on, so those who follow it go on reading.
+local JOB_LOG_BYTES = 8388608 -- as `logged` counts them
+local function begin_run(id, attempt)
+  local record = K.job .. id
+  redis.call('HDEL', record, 'progress', 'progress_note', 'log_stdout', 'log_stderr', 'log_system')
+  if tonumber(redis.call('HGET', record, 'logged') or 0) <= JOB_LOG_BYTES then return end
+  redis.call('XTRIM', K.log .. id, 'MAXLEN', 0)
+  redis.call('XADD', K.log .. id, '*', 'stream', 'system', 'attempt', attempt,
+    'text', '[older output was dropped here: the log had more than ' .. int(JOB_LOG_BYTES) .. ' bytes]\n')
+  redis.call('HSET', record, 'logged', 128)
+end
+
 local function take(ask)
   local leases, specs = {}, {}
   if ask.want < 1 then return leases end
@@ -158,8 +171,7 @@ local function take(ask)
           transition(id, job, 'RUNNING', 'job.started', { 'attempt', job.attempt, 'fence', job.fence,
             'worker', ask.worker, 'entry', entry, 'started', NOW })
           if job.expires then redis.call('ZREM', K.deadlines, id) end
-          if job.fence > 1 then redis.call('HDEL', K.job .. id, 'progress', 'progress_note', 'log_stdout',
-            'log_stderr', 'log_system') end
+          if job.fence > 1 then begin_run(id, job.attempt) end
           leases[#leases + 1] = { id, job.fence, job.attempt, queue.name, job.handler, '', tonumber(job.timeout),
             tonumber(job.created), tonumber(job.due) }
           specs[#specs + 1] = K.spec .. id

@@ -2,7 +2,7 @@
 --
 -- append_log(id, attempt, chunks = {{stream, text, offset?}, …}, max_bytes): `offset` bytes of that stream of the attempt came before the
 -- chunk; what is here already is not added again.  It keeps up to `max_bytes` of each stream of the attempt; a mark stands
--- where the rest was cut.  Returns the bytes that were added, as retention counts them, and whether something was cut.
+-- where the rest was cut.  What all runs of a job keep together is bounded where a run begins (lease.inc.lua).  Returns the bytes that were added, as retention counts them, and whether something was cut.
 
 local ENTRY_BYTES = 24 -- of a stream, beside the text: a log of single characters is mostly that
 

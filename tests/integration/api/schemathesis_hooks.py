@@ -1,19 +1,26 @@
 """What a JSON schema cannot say, said to Schemathesis: requests that ought to be accepted are mended accordingly.
 
 A cursor comes from an answer and excludes an offset; dependencies exist; 3.0 is no integer here, though a schema holds
-it for one; parts of a body must fit together.  Requests that ought to be refused are left as they are.
+it for one; not all that looks like a time or a Python name is one; parts of a body must fit together.  Requests that
+ought to be refused are left as they are.
 """
 
 import os
+import re
 from typing import Any
 
 import schemathesis
 
 from taskflow_api.search import decode_cursor
+from taskflow_domain import ms_of_iso
 
 CURSOR = "MjAyNi0wMS0wMlQwMzowNDowNS42NzhafDAxOWI3YzNmLTVkMmUtNzAwMC04MDAwLTNmMmE5YzFiNGQ1ZQ=="
 assert decode_cursor(CURSOR)
-WORKER, LEAVING, HOLDER = "worker-1", "worker-2", "worker-3"  # there are three; the second is sent away
+WORKER, LEAVING, HOLDER = os.environ.get("SCHEMATHESIS_WORKERS", ",,").split(",")  # the second is sent away
+TIMES = {
+    "scheduled_at", "expires_at", "created_after", "created_before", "created_from", "created_to",
+}  # fmt: skip
+TIME = "2026-01-02T03:04:05.678Z"
 VERBS = ("logs", "progress", "complete", "fail", "release")
 HELD = dict(zip(VERBS, os.environ.get("SCHEMATHESIS_JOBS", "").split(","), strict=False))  # by the third of them
 
@@ -22,6 +29,8 @@ HELD = dict(zip(VERBS, os.environ.get("SCHEMATHESIS_JOBS", "").split(","), stric
 def map_case(_context: Any, case: Any) -> Any:
     """Mend a request that ought to be accepted."""
     if case.meta is not None and case.meta.generation.mode.is_positive:
+        if case.query:
+            _mend_times(case.query)
         if case.query and "cursor" in case.query:
             case.query["cursor"] = CURSOR
             case.query.pop("offset", None)
@@ -32,6 +41,8 @@ def map_case(_context: Any, case: Any) -> Any:
                 case.path_parameters |= {"worker_id": HOLDER, "job_id": held}
         if isinstance(case.body, dict):
             case.body = _mend(_exact(case.body))
+            if "token" in case.body:
+                case.body["token"] = f"{HOLDER}:{case.path_parameters['job_id']}:1"
             if case.operation.path.endswith("/lease"):
                 case.body["wait_s"] = 0  # there is nothing to wait for
     return case
@@ -39,8 +50,11 @@ def map_case(_context: Any, case: Any) -> Any:
 
 def _mend(body: dict[str, Any]) -> dict[str, Any]:
     body.pop("idempotency_key", None)  # it may differ from the header's, or have been used before
-    if "token" in body:
-        body["token"] = f"{HOLDER}:1"
+    _mend_times(body)
+    if not all(part.isidentifier() for part in re.split("[.:]", str(body.get("callable") or "m"))):
+        body["callable"] = "m:f"
+    if isinstance(body.get("kwargs"), dict):
+        body["kwargs"] = {name if name.isidentifier() else "a": value for name, value in body["kwargs"].items()}
     if body.get("dependencies"):
         body["dependencies"] = []
     policy = body.get("retry_policy")
@@ -52,6 +66,14 @@ def _mend(body: dict[str, Any]) -> dict[str, Any]:
         job["key"] = f"job {i}"
         job["depends_on"] = [f"job {j}" for j in range(i) if job.get("depends_on")][:50]
     return body
+
+
+def _mend_times(fields: dict[str, Any]) -> None:
+    for name in TIMES & fields.keys():
+        try:
+            ms_of_iso(str(fields[name] or TIME))
+        except ValueError:
+            fields[name] = TIME
 
 
 def _exact(value: Any) -> Any:

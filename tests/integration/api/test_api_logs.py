@@ -186,6 +186,27 @@ async def test_a_job_is_followed_from_before_its_start_to_its_end(store: Store, 
     assert end["data"]["status"].lower() in ("completed", "succeeded")
 
 
+@pytest.mark.parametrize("tail", ["/api/v1/jobs/{}/logs/stream", "/jobs/{}/logs/stream", "/api/v1/jobs/{}/wait"])
+async def test_head_is_answered_at_once(store: Store, tail: str) -> None:
+    """With the headers of a GET, and nothing after them; the connection serves what comes next."""
+    job_id = await a_job(store)
+    path = tail.format(job_id)
+    async with serving(store, stream_limit=1) as http:
+        for _ in range(2):
+            response = await asyncio.wait_for(http.head(path), 10)
+            assert (response.status_code, response.content) == (200, b"")
+        missing = await http.head(tail.format(NOBODY))
+        health = await asyncio.wait_for(http.get("/healthz"), 10)
+        async with http.stream("GET", path, params={} if "stream" in tail else {"timeout_s": 0}) as got:
+            expected = dict(got.headers)
+
+    assert (missing.status_code, health.status_code) == (404, 200)
+    names = {"content-type", "cache-control", "content-length"}
+    assert {name: value for name, value in response.headers.items() if name in names} == {
+        name: value for name, value in expected.items() if name in names
+    }
+
+
 async def test_a_reader_resumes_where_it_was(store: Store) -> None:
     """By the header that browsers send, which counts more than the query; also in the middle of a character."""
     held = await a_running_job(store)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import jsonschema_rs
 import pytest
@@ -200,6 +201,67 @@ async def test_answers_fit_their_schemas(door: Door) -> None:
     conforms(found, "WorkerList", (await door.http.get("/api/v1/workers")).json())
 
 
+SHELL = {"type": "shell", "cmd": "echo"}
+PYTHON = {"type": "python", "callable": "m:f"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({**SHELL, "cmd": cmd} for cmd in ("é", "\u00a0日本\n", " \u0001", "🙂", "\ufeff", "a\u2028b")),
+        *({**PYTHON, "callable": path} for path in ("é:f", "m.ñ_1:Größe.名", "_:_", "𝒳:𝒴1", "e\u0301:f")),
+        *({**PYTHON, "kwargs": {name: 1}} for name in ("é", "_", "a1", "名", "𝒳")),
+        *(
+            {**SHELL, "scheduled_at": time}
+            for time in (
+                "2030-01-01", "20300101", "2030-W01-1", "2030W011", "2030-w01", "2030-01-01T05", "2030-01-01t05:06z",
+                "2030-01-01 05:06:07,5", "20300101T050607Z", "2030-01-01T05:06:07+05", "2030-01-01T05:06:07-0530",
+                "2030-01-01T05:06:07.123456789+05:30:15", "1969-12-31T23:00:00-02:00", "9999-12-31",
+            )
+        ),
+    ],
+    ids=lambda body: ascii([value for name, value in body.items() if name != "type"][-1])[:40],
+)  # fmt: skip
+async def test_what_is_accepted_fits_its_schema(door: Door, body: dict[str, Any]) -> None:
+    """Who looks at the schema first, as a gateway or a generated client does, refuses nothing that is fine."""
+    conforms(await document(door), "SubmitJob", body)
+    response = await door.http.post("/jobs", json=body)
+    assert response.status_code == 201, response.text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({**SHELL, "cmd": cmd} for cmd in ("", " \t\n", "\u00a0\u2028\u3000\u0085\u001c", "a\0")),
+        *({**SHELL, "env": {name: "1"}} for name in ("é", "1", "TASKFLOW_X", "a-b", "")),
+        *(
+            {**PYTHON, "callable": path}
+            for path in ("f", "m:", ":f", "m:1", "m f:g", "m-n:f", "m..n:f", "m:f:g", "[:]")
+        ),
+        *({**PYTHON, "kwargs": {name: 1}} for name in ("", "1", "a b", "a.b", "a-b", "^", "`", "{", "a:")),
+        *(
+            {**SHELL, "scheduled_at": time}
+            for time in (
+                "soon",
+                "",
+                "2030",
+                "2030-1-1",
+                "2030-01-01T",
+                "2030-01-01T05:06:07 Z",
+                "1968-01-01",
+                "٢٠٣٠-01-01",
+            )
+        ),
+    ],
+    ids=lambda body: ascii([value for name, value in body.items() if name != "type"][-1])[:40],
+)
+async def test_what_its_schema_refuses_is_refused(door: Door, body: dict[str, Any]) -> None:
+    """As far as a schema can say it: that February has no 30th is said by the answer."""
+    with pytest.raises(jsonschema_rs.ValidationError):
+        conforms(await document(door), "SubmitJob", body)
+    assert (await door.http.post("/jobs", json=body)).status_code == 400
+
+
 @pytest.mark.parametrize("page", ["/docs", "/redoc"])
 async def test_the_pages_need_no_internet(door: Door, page: str) -> None:
     """Whatever they load comes from here."""
@@ -217,10 +279,11 @@ async def test_the_pages_need_no_internet(door: Door, page: str) -> None:
 async def test_schemathesis_finds_nothing(store: Store, tmp_path: Path) -> None:
     """All its checks, in all its phases, against a real server that asks for a token."""
     about: dict[str, str | int | float] = {"kind": "http", "takes": '[["x"],null]', "concurrency": 1}
-    for name in ("worker-1", "worker-2", "worker-3"):
+    workers = [str(uuid4()) for _ in range(3)]
+    for name in workers:
         await store.partitions[0].workers.join(name, Pool(frozenset({"x"})), about)
     jobs = [await a_job(store, handler="x") for _ in range(5)]
-    await store.partitions[0].leases.lease("worker-3", Pool(frozenset({"x"})), 5)
+    await store.partitions[0].leases.lease(workers[2], Pool(frozenset({"x"})), 5)
     door = open_door(store, api_token=TOKEN)
     door.health.beat()
     door.health.ready_within_s = SECONDS
@@ -235,7 +298,12 @@ async def test_schemathesis_finds_nothing(store: Store, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         *command,
         cwd=tmp_path,
-        env=os.environ | {"SCHEMATHESIS_HOOKS": str(HOOKS), "SCHEMATHESIS_JOBS": ",".join(jobs)},
+        env=os.environ
+        | {
+            "SCHEMATHESIS_HOOKS": str(HOOKS),
+            "SCHEMATHESIS_WORKERS": ",".join(workers),
+            "SCHEMATHESIS_JOBS": ",".join(jobs),
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

@@ -233,7 +233,7 @@ async def test_a_worker_that_never_comes_back_loses_what_it_was_sent(street: Str
     held = await near.take()
 
     assert (held.job_id, held.lease.attempt) == (job, 2)
-    late = {"job": job, "token": f"{street.worker.id}:1"}
+    late = {"job": job, "token": f"{street.worker.id}:{job}:1"}
     conflict(await street.worker.tell(late, "complete", result="late"), "wrong or old")
     await near.complete(held, b'"hers"')
     assert (await record(street.store, job)).value == b'"hers"'

@@ -42,7 +42,8 @@ async def test_a_lease_has_all_that_a_worker_needs(door: Door) -> None:
 
     assert leased.pop("created_at").endswith("Z")
     assert leased == {
-        "job": job, "token": f"{worker.id}:1", "type": "shell", "handler": "@shell", "name": "echo hello", "task": None,
+        "job": job, "token": f"{worker.id}:{job}:1", "type": "shell", "handler": "@shell", "name": "echo hello",
+        "task": None,
         "queue": "team-a.fast", "payload": {"cmd": "echo hello", "timeout_s": 1.5, "env": {"A": "1"}},
         "attempt": 1, "fence": 1, "timeout_s": 1.5,
     }  # fmt: skip
@@ -77,6 +78,31 @@ async def test_no_more_than_asked_for_and_no_more_than_it_can_run(wide_door: Doo
     assert len(await worker.lease(max=2)) == 2
     assert len(await worker.lease(max=100)) == 3
     assert len(await worker.lease()) == 1
+
+
+async def test_who_says_what_it_runs_gets_no_more_than_it_can_run(wide_door: Door) -> None:
+    """The concurrency counts over all answers then; who has no room is told so at once, and takes nobody's bell."""
+    worker = await a_remote(wide_door.http, concurrency=3)
+    jobs = [await a_command(wide_door.http) for _ in range(6)]
+    running: list[str] = []
+    for expected in (2, 1, 0):
+        leases = await worker.lease(max=2, wait_s=0, running=running)
+        running += [leased["job"] for leased in leases]
+        assert len(leases) == expected
+
+    full = await asyncio.wait_for(worker.post("lease", max=5, wait_s=60, running=running), SOON_S)
+    assert full.json() == {"items": [], "draining": False}
+    assert await worker.lease(max=5, running=jobs) == []
+    assert len(await worker.lease(max=5, running=running[:1])) == 2
+
+
+async def test_who_does_not_say_what_it_runs_is_bounded_answer_by_answer(door: Door) -> None:
+    """As the description says: several such requests may be under way, and none knows of the others."""
+    worker = await a_remote(door.http, concurrency=1)
+    for _ in range(3):
+        await a_command(door.http)
+
+    assert [len(await worker.lease(max=5)) for _ in range(4)] == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize(

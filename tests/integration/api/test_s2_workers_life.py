@@ -8,6 +8,7 @@ from taskflow_domain import JobStatus
 from tests.integration.api.door import NOBODY, Door, invalid, refused
 from tests.integration.api.remote import a_command, a_remote
 from tests.support.engine import a_worker, record, statuses
+from tests.support.working import until
 
 REGISTER: dict[str, Any] = {"name": "far", "queues": ["a", "b"], "concurrency": 4}
 
@@ -176,6 +177,22 @@ async def test_a_worker_that_leaves_gives_back_what_it_holds(wide_door: Door) ->
     refused(await wide_door.http.delete(f"/workers/{worker.id}"), 404, "NOT_FOUND")
 
 
+async def test_a_worker_that_leaves_leaves_nothing_behind(wide_door: Door) -> None:
+    """But for a second, in which a request of it that is about to wait finds that it need not."""
+    worker = await a_remote(wide_door.http)
+    await wide_door.http.delete(f"/workers/{worker.id}")
+    for partition in wide_door.store.partitions:
+        await partition.leases.nudge(worker.id)  # as such a request does, for its reads in all partitions
+    keys = [partition.keys("inbox", worker.id) for partition in wide_door.store.partitions]
+
+    assert max([await wide_door.store.redis.pttl(key) for key in keys]) <= 1000
+
+    async def gone() -> bool:
+        return not await wide_door.store.redis.exists(*keys)
+
+    await until(gone, "end of its inboxes")
+
+
 async def test_who_is_not_registered_is_told_to_register(door: Door) -> None:
     """Never heard of, left, buried, or one of our own, who do not speak HTTP."""
     left, buried = await a_remote(door.http), await a_remote(door.http)
@@ -190,7 +207,7 @@ async def test_who_is_not_registered_is_told_to_register(door: Door) -> None:
             ("lease", {"wait_s": 0}),
             ("lease", {"wait_s": 5}),
             ("lease", {"wait_s": 0, "running": []}),
-            (f"jobs/{job}/complete", {"token": f"{worker}:1"}),
+            (f"jobs/{job}/complete", {"token": f"{worker}:{job}:1"}),
             (f"jobs/{job}/logs", {"token": "x", "stream": "stdout", "text": ""}),
         ):
             error = refused(await door.http.post(f"/workers/{worker}/{tail}", json=body), 404, "NOT_FOUND")

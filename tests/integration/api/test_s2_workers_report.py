@@ -1,13 +1,18 @@
 """POST /workers/{id}/jobs/{job}/logs|progress|complete|fail|release: words about a job, and the token they need."""
 
+import os
+import socket
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from taskflow_api import remote
 from taskflow_domain import JobStatus, ms_of_iso
+from taskflow_worker.identity import new_worker_id
 from tests.integration.api.door import NOBODY, Door, Json, conflict, invalid, refused
 from tests.integration.api.remote import Remote, a_command, a_remote
-from tests.support.engine import VISIBILITY_MS, reap, status
+from tests.support.engine import VISIBILITY_MS, Worker, a_job, reap, status
 
 WORDS: dict[str, Json] = {
     "logs": {"stream": "stdout", "text": "hi\n"},
@@ -87,6 +92,28 @@ async def test_output_beyond_its_limit_is_cut(door: Door) -> None:
     assert words == ["accepted", "full"]
 
 
+async def test_output_of_a_job_that_is_given_back_again_and_again_is_bounded(door: Door) -> None:
+    """The newest run is shown whole; who has seen older output goes on after it."""
+    worker, leased = await a_lease(door)
+    path, seen = f"/jobs/{leased['job']}/logs", ""
+    for run in range(12):
+        await worker.said(leased, "logs", stream="stdout", text=f"{run:02}" + "x" * 899_998, offset=0)
+        items = (await door.http.get(path)).json()["items"]
+        assert sum(len(item["text"]) for item in items) < 10_000_000
+        assert (await shown(door, leased))["stdout"] == f"{run:02}" + "x" * 899_998
+        seen = seen or items[-1]["id"]
+        await worker.said(leased, "release")
+        leased = await worker.take()
+    await worker.said(leased, "complete")
+
+    stream = await door.http.get(f"{path}/stream", headers={"Last-Event-ID": seen})
+    assert [line[-60:] for line in stream.text.splitlines() if "dropped" in line or line == "event: end"] == [
+        'older output was dropped here: the log had more than 8388608 bytes]\\n"}'[-60:], "event: end",
+    ]  # fmt: skip
+    assert '"text":"11x' in stream.text
+    assert '"text":"05x' not in stream.text
+
+
 @pytest.mark.parametrize("result", [None, 0, "", [], {"a": {"b": 1.5}}, False])
 async def test_any_json_is_a_result(door: Door, result: Any) -> None:
     """As it was sent."""
@@ -142,22 +169,56 @@ async def test_what_is_released_costs_no_attempt(door: Door) -> None:
 
 @pytest.mark.parametrize("verb", WORDS)
 async def test_a_wrong_token_changes_nothing(door: Door, verb: str) -> None:
-    """Another worker's, another fence, the right fence in another's name, or nonsense: 409 each."""
+    """Another job's, another worker's, another fence, the right fence in another's name, or nonsense: 409 each."""
     worker, leased = await a_lease(door)
     other = await a_remote(door.http)
+    await a_command(door.http)
+    second = await worker.take()
+    job, half = leased["job"], f"{worker.id}:{leased['job']}"
+    assert leased["token"] == f"{half}:1"
     await age(door, leased, 10_000)
     before = await shown(door, leased)
 
-    for token in (f"{worker.id}:2", f"{worker.id}:0", f"{worker.id}:01", f"{worker.id}:", worker.id, "1", "x" * 255,
-                  f"{other.id}:1", f"{worker.id}:{'9' * 40}"):  # fmt: skip
+    for token in (second["token"], f"{half}:2", f"{half}:0", f"{half}:01", f"{half}:+1", f"{half}:1 ", f"{half}:¹",
+                  f"{half}:", half, f"{half}:{'9' * 40}", f"{worker.id}:1", worker.id, f"{job}:1", "1", "x" * 255,
+                  f"{other.id}:{job}:1", f"{worker.id}:{job.upper()}:1", f"{half}:1:1"):  # fmt: skip
         conflict(await worker.tell(leased, verb, **(WORDS[verb] | {"token": token})), leased["job"])
     conflict(await other.tell(leased, verb, **WORDS[verb]), leased["job"])
-    conflict(await other.tell(leased | {"token": f"{other.id}:1"}, verb, **WORDS[verb]), leased["job"])
+    conflict(await other.tell(leased | {"token": f"{other.id}:{job}:1"}, verb, **WORDS[verb]), leased["job"])
     after = await shown(door, leased)
     assert abs(expiry_ms(after) - expiry_ms(before)) < 5_000, "the lease was renewed"
     assert after == before
     assert await worker.said(leased, "complete") == "accepted"
-    conflict(await other.tell(leased | {"token": f"{other.id}:1"}, verb, **WORDS[verb]), leased["job"])
+    assert await worker.said(second, "complete") == "accepted"
+    conflict(await other.tell(leased | {"token": f"{other.id}:{job}:1"}, verb, **WORDS[verb]), leased["job"])
+
+
+@pytest.mark.parametrize("verb", WORDS)
+async def test_nobody_speaks_for_the_workers_of_the_stack(door: Door, verb: str) -> None:
+    """Their ids are on the list and their fences can be guessed; over HTTP none of them is registered."""
+    near = await Worker(door.store.partitions[0], new_worker_id()).join()
+    job_id = await a_job(door.store)
+    held = await near.take()
+    path = f"/workers/{near.name}/jobs/{job_id}/{verb}"
+
+    for token in (f"{near.name}:1", f"{near.name}:{job_id}:1"):
+        error = refused(await door.http.post(path, json=WORDS[verb] | {"token": token}), 404, "NOT_FOUND")
+        assert f"No worker {near.name} is registered" in error["message"]
+    assert await door.store.partitions[0].logs.read(job_id) == []
+    await near.complete(held, b'"its own"')
+    job = await door.get(job_id)
+    assert (job["status"], job["result"], job["progress"]) == ("COMPLETED", "its own", None)
+
+
+@pytest.mark.parametrize("host", ["host", "2f1c8a52-77e0-4c5b-9a43-0d6f5b7a1e10", "2f1c8a52-77e0-4c5b", "x" * 80])
+def test_no_worker_of_the_stack_has_the_id_of_one_over_http(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """Whatever its host is called: those of workers over HTTP are UUIDs."""
+    monkeypatch.setattr(socket, "gethostname", lambda: host)
+    monkeypatch.setattr(os, "getpid", lambda: 9843)
+
+    assert not remote.is_id(new_worker_id())
+    assert remote.is_id(str(uuid4()))
+    assert not remote.is_id(str(uuid4()).upper())
 
 
 async def test_an_end_cannot_be_changed(door: Door) -> None:
@@ -262,5 +323,5 @@ async def test_words_about_no_job_are_not_found(door: Door, job: str) -> None:
     """Also where the id cannot be one."""
     worker = await a_remote(door.http)
     for verb, body in WORDS.items():
-        response = await worker.tell({"job": job, "token": f"{worker.id}:1"}, verb, **body)
+        response = await worker.tell({"job": job, "token": f"{worker.id}:{job}:1"}, verb, **body)
         assert "There is no job" in refused(response, 404, "NOT_FOUND")["message"]
