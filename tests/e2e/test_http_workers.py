@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -193,10 +196,60 @@ def test_a_worker_in_shell_survives_the_death_of_the_api(patient: Stack, tmp_pat
 
 
 @needs_shell
+def test_no_heartbeat_of_a_worker_in_shell_comes_after_its_job() -> None:
+    """Not even one that found no ear at first: it would give back the next job, which it does not name."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), DeafToHeartbeats) as server:
+        server.said = said = list[str]()  # type: ignore[attr-defined]
+        server.cmds = {"first": "sleep 1.3", "next": "sleep 2.5"}  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        command = [str(EXAMPLES / "worker.sh"), f"http://127.0.0.1:{server.server_port}"]
+        ending = subprocess.run(command, check=False, timeout=DEADLINE_S)
+        server.shutdown()
+
+    assert ending.returncode == 0
+    assert "heartbeat first" in said
+    assert "heartbeat first" not in said[said.index("complete first") :]
+    assert said[-1] == "complete next"
+
+
+class DeafToHeartbeats(BaseHTTPRequestHandler):
+    """An api with a few jobs that is too busy whenever a heartbeat comes, and writes down what is said of which job."""
+
+    def do_POST(self) -> None:
+        """Any request of a worker."""
+        server: Any = self.server
+        verb = self.path.rpartition("/")[2]
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer: dict[str, Any] = {}
+        if verb == "register":
+            answer = {"id": "w", "heartbeat_s": 0.2}
+        elif verb == "lease":
+            job = next(iter(server.cmds), None)
+            item = {"job": job, "token": f"t-{job}", "attempt": 1, "fence": 1, "payload": {"cmd": server.cmds.get(job)}}
+            answer = {"items": [item] if job else [], "draining": not job}
+        elif verb == "heartbeat":
+            server.said.append(f"heartbeat {body['running'][0]}")
+        else:
+            job = body["token"].removeprefix("t-")
+            server.cmds.pop(job, None)
+            server.said.append(f"{verb} {job}")
+        self._answer(503 if verb == "heartbeat" else 200, answer)
+
+    def do_DELETE(self) -> None:
+        """It leaves."""
+        self._answer(200, {})
+
+    def _answer(self, status: int, answer: dict[str, Any]) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer, separators=(",", ":")).encode())
+
+
+@needs_shell
 def test_a_worker_in_shell_that_is_forgotten_ends_its_job_and_itself(stack: Stack) -> None:
     """At its next heartbeat, with an error, so that whatever keeps it running starts it anew."""
     with example(stack, "sh6", str(EXAMPLES / "worker.sh")) as process:
-        left = shell(stack, "sh6", "trap '' TERM; sleep 600 & echo $!; wait; wait")
+        left = shell(stack, "sh6", "trap '' TERM; sleep 600")
         worker_id = when(stack, left, status="running")["lease"]["worker_id"]
         [command] = eventually(lambda: children(process, "timeout") or None, "command")
         call(stack, "DELETE", f"/workers/{worker_id}")
