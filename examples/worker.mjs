@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 const [api = "http://127.0.0.1:8000", queue = "*"] = process.argv.slice(2);
 const SLOTS = 4;
+const LONGEST_TIMER_MS = 2 ** 31 - 1; // one that is set for longer rings at once
 
 // Tasks by name.  `signal` is aborted when the job was canceled, lost, or has taken longer than its timeout_s.
 const handlers = {
@@ -38,7 +39,7 @@ async function send(path, body, method = "POST") {
         throw Object.assign(new Error(error.message), { status: answer.status });
       }
     } catch (error) {
-      if (error.status || stopping) throw error;
+      if (error.status || stopping === "now") throw error;
     }
     await sleep(wait_ms);
   }
@@ -74,7 +75,12 @@ async function run({ job, token, handler, payload, timeout_s }, abort) {
     sent[stream] += Buffer.byteLength(text);
   };
   const progress = (fraction, message = "") => tell("progress", { fraction, message });
-  const timer = timeout_s && setTimeout(() => abort.abort("timed out"), timeout_s * 1000);
+  let timer;
+  const limit = (left_ms) => {
+    if (left_ms <= 0) abort.abort("timed out");
+    else timer = setTimeout(limit, Math.min(left_ms, LONGEST_TIMER_MS), left_ms - LONGEST_TIMER_MS);
+  };
+  if (timeout_s) limit(timeout_s * 1000);
   try {
     const result = await handlers[handler](payload, { log, progress, signal: abort.signal });
     await tell("complete", { result: result ?? null });

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +43,21 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield one
 
 
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """One that asks for no token, and for which a worker may be silent while its api is away."""
+    data_dir = tmp_path_factory.mktemp("patient") / "data"
+    with Stack(data_dir, heartbeat_s=1, lease_renewal_s=1, worker_queues="own") as one:
+        yield one
+
+
 @contextmanager
 def example(stack: Stack, queue: str, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     """A worker for one queue; it has registered, and ends with the test."""
     log = (stack.data_dir.parent / f"{queue}.log").open("ab")
     process = subprocess.Popen(
         [*command, api(stack), queue],
-        env=os.environ | {"TASKFLOW_API_TOKEN": TOKEN},
+        env=os.environ | {"TASKFLOW_API_TOKEN": stack.http.headers.get("Authorization", "").removeprefix("Bearer ")},
         stdin=subprocess.DEVNULL,
         stdout=log,
         stderr=log,
@@ -137,6 +148,138 @@ def test_a_worker_in_shell_runs_commands(stack: Stack) -> None:
 
 
 @needs_shell
+def test_a_worker_in_shell_reports_whatever_a_command_leaves(stack: Stack, tmp_path: Path) -> None:
+    """Much output, a large result, one that the api refuses, and what is no result at all: each is one attempt."""
+    text = 'text() { printf \'"\'; head -c "$1" /dev/zero | tr "\\000" x; printf \'"\'; }; '
+    with example(stack, "sh4", str(EXAMPLES / "worker.sh")):
+        wide = shell(stack, "sh4", "yes ä | tr -d '\\n' | head -c 900000; yes | head -c 1100000 >&2")
+        large = shell(stack, "sh4", text + 'text 500000 > "$TASKFLOW_OUTPUT"')
+        refused = [
+            shell(stack, "sh4", command + ' > "$TASKFLOW_OUTPUT"', retries_max=0)
+            for command in (r"""printf '"\\u0000"'""", text + "text 1048560")
+        ]
+        bad = [
+            shell(stack, "sh4", command + ' "$TASKFLOW_OUTPUT"', retries_max=0)
+            for command in ("mkfifo", f"echo 1 > {tmp_path}/one; ln -s {tmp_path}/one", "mkdir", "echo 1 { >")
+        ]
+
+        job = ended(stack, wide)
+        assert job["stdout"] == "ä" * 450_000
+        assert job["stderr"] == "y\n" * (1 << 19) + "\n[stderr over 1048576 bytes was cut here]\n"
+        assert ended(stack, large)["result"] == {"exit_code": 0, "output": "x" * 500_000}
+        for job_id, status in zip(refused, (400, 413), strict=True):
+            job = ended(stack, job_id)
+            assert (job["status"], job["error"]) == ("failed", f"Refused: exit code 0; status {status} for its result")
+        for job_id in bad:
+            job = ended(stack, job_id)
+            assert job["error"] == "BadOutput: TASKFLOW_OUTPUT is not a plain file with JSON"
+            assert job["result"] == {"exit_code": 0, "output": None}
+
+
+@needs_shell
+def test_a_worker_in_shell_survives_the_death_of_the_api(patient: Stack, tmp_path: Path) -> None:
+    """A command that ends meanwhile is reported later, and nothing that was said before harms the next one."""
+    with example(patient, "sh5", str(EXAMPLES / "worker.sh")) as process:
+        cmd = f"echo $TASKFLOW_JOB_ID >> {tmp_path}/runs; while [ ! -e {tmp_path}/end ]; do sleep 0.1; done"
+        under_way = shell(patient, "sh5", cmd)
+        when(patient, under_way, status="running")
+        with without_api(patient):
+            (tmp_path / "end").touch()
+            eventually(lambda: not children(process, "timeout") or None, "end of the command")
+            eventually(lambda: children(process, "curl") or None, "report")
+        following = shell(patient, "sh5", f"echo $TASKFLOW_JOB_ID >> {tmp_path}/runs; sleep 3")
+
+        for job_id in (under_way, following):
+            job = ended(patient, job_id)
+            assert (job["status"], job["retries_attempted"]) == ("succeeded", 0)
+        assert (tmp_path / "runs").read_text().split() == [under_way, following]
+
+
+@needs_shell
+def test_no_heartbeat_of_a_worker_in_shell_comes_after_its_job() -> None:
+    """Not even one that found no ear at first: it would give back the next job, which it does not name."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), DeafToHeartbeats) as server:
+        server.said = said = list[str]()  # type: ignore[attr-defined]
+        server.cmds = {"first": "sleep 1.3", "next": "sleep 2.5"}  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        command = [str(EXAMPLES / "worker.sh"), f"http://127.0.0.1:{server.server_port}"]
+        ending = subprocess.run(command, check=False, timeout=DEADLINE_S)
+        server.shutdown()
+
+    assert ending.returncode == 0
+    assert "heartbeat first" in said
+    assert "heartbeat first" not in said[said.index("complete first") :]
+    assert said[-1] == "complete next"
+
+
+class DeafToHeartbeats(BaseHTTPRequestHandler):
+    """An api with a few jobs that is too busy whenever a heartbeat comes, and writes down what is said of which job."""
+
+    def do_POST(self) -> None:
+        """Any request of a worker."""
+        server: Any = self.server
+        verb = self.path.rpartition("/")[2]
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer: dict[str, Any] = {}
+        if verb == "register":
+            answer = {"id": "w", "heartbeat_s": 0.2}
+        elif verb == "lease":
+            job = next(iter(server.cmds), None)
+            item = {"job": job, "token": f"t-{job}", "attempt": 1, "fence": 1, "payload": {"cmd": server.cmds.get(job)}}
+            answer = {"items": [item] if job else [], "draining": not job}
+        elif verb == "heartbeat":
+            server.said.append(f"heartbeat {body['running'][0]}")
+        else:
+            job = body["token"].removeprefix("t-")
+            server.cmds.pop(job, None)
+            server.said.append(f"{verb} {job}")
+        self._answer(503 if verb == "heartbeat" else 200, answer)
+
+    def do_DELETE(self) -> None:
+        """It leaves."""
+        self._answer(200, {})
+
+    def _answer(self, status: int, answer: dict[str, Any]) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(answer, separators=(",", ":")).encode())
+
+
+@needs_shell
+def test_a_worker_in_shell_that_is_forgotten_ends_its_job_and_itself(stack: Stack) -> None:
+    """At its next heartbeat, with an error, so that whatever keeps it running starts it anew."""
+    with example(stack, "sh6", str(EXAMPLES / "worker.sh")) as process:
+        left = shell(stack, "sh6", "trap '' TERM; sleep 600")
+        worker_id = when(stack, left, status="running")["lease"]["worker_id"]
+        [command] = eventually(lambda: children(process, "timeout") or None, "command")
+        call(stack, "DELETE", f"/workers/{worker_id}")
+
+        assert process.wait(DEADLINE_S) == 1
+        assert not command.is_running()
+        assert shown(stack, left)["status"] == "queued"
+
+
+@needs_shell
+def test_a_worker_in_shell_says_why_it_ends(stack: Stack) -> None:
+    """With a wrong token, at an address where nobody is, and as it was told to: only the last is no error."""
+    for url, token, why in ((api(stack), "wrong", "answered 401"), ("http://127.0.0.1:1", TOKEN, "answered 000")):
+        ending = subprocess.run(
+            [EXAMPLES / "worker.sh", url],
+            check=False,
+            env=os.environ | {"TASKFLOW_API_TOKEN": token},
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert (ending.returncode, why in ending.stderr) == (1, True), ending.stderr
+
+    with example(stack, "sh7", str(EXAMPLES / "worker.sh")) as drained:
+        [worker] = workers(stack, "sh7")
+        assert stack.http.post(f"/workers/{worker['id']}/drain").status_code == 200
+        assert drained.wait(DEADLINE_S) == 0
+
+
+@needs_shell
 def test_a_worker_in_shell_keeps_its_lease_and_obeys(stack: Stack) -> None:
     """A job longer than the visibility time-out is one attempt; a canceled one is killed; stopped, it gives back."""
     with example(stack, "sh2", str(EXAMPLES / "worker.sh")) as process:
@@ -150,8 +293,8 @@ def test_a_worker_in_shell_keeps_its_lease_and_obeys(stack: Stack) -> None:
 
         left = shell(stack, "sh2", "sleep 600")
         when(stack, left, status="running")
-        os.killpg(process.pid, signal.SIGTERM)
-        process.wait(DEADLINE_S)
+        process.terminate()
+        assert process.wait(DEADLINE_S) == 128 + signal.SIGTERM
         when(stack, left, status="queued")
         assert stack.job(left)["attempt_count"] == 0
         assert workers(stack, "sh2") == []
@@ -182,6 +325,7 @@ def test_a_worker_in_javascript_runs_tasks(stack: Stack) -> None:
     with example(stack, "js1", "node", str(EXAMPLES / "worker.mjs")):
         quick = [count(stack, "js1", to=3) for _ in range(10)]
         long = count(stack, "js1", to=LONG_S * 2, pause_ms=500)
+        year = count(stack, "js1", to=1, pause_ms=100, timeout_s=365 * 24 * 3600)
         thrown = stack.create("js.throw", queue="js1", payload={"message": "no"}, retry_policy={"max_attempts": 1})
         late = count(stack, "js1", to=1, pause_ms=600_000, timeout_s=1, retry_policy={"max_attempts": 1})
 
@@ -195,6 +339,7 @@ def test_a_worker_in_javascript_runs_tasks(stack: Stack) -> None:
         assert (error["class"], error["message"]) == ("RangeError", "no")
         assert "js.throw" in error["traceback"]
         assert ended(stack, late)["error"] == "Stopped: timed out"
+        assert ended(stack, year)["status"] == "succeeded"
 
 
 @needs_node
@@ -242,6 +387,46 @@ def test_a_worker_survives_the_death_of_the_api(stack: Stack) -> None:
         assert job["stdout"].split() == [str(i) for i in range(1, 11)]
         assert ended(stack, count(stack, "js3", to=1))["status"] == "succeeded"
         assert process.poll() is None
+
+
+@needs_node
+def test_a_worker_in_javascript_that_is_drained_survives_the_death_of_the_api(patient: Stack) -> None:
+    """It asks for no more jobs, but what it has to say of the last one it says until it is heard."""
+    with example(patient, "js4", "node", str(EXAMPLES / "worker.mjs")) as process:
+        last = count(patient, "js4", to=10, pause_ms=200)
+        worker_id = when(patient, last, status="running")["lease"]["worker_id"]
+        assert patient.http.post(f"/workers/{worker_id}/drain").status_code == 200
+        said = len(shown(patient, last)["stdout"])
+        eventually(lambda: len(shown(patient, last)["stdout"]) > said + 2 or None, "output after the order")
+        with without_api(patient):
+            pass
+
+        assert process.wait(DEADLINE_S) == 0
+        assert ended(patient, last)["status"] == "succeeded"
+
+
+def children(process: subprocess.Popen[bytes], name: str) -> list[psutil.Process]:
+    """The programs of this name that a worker has started, itself or through a shell of its own."""
+    found = []
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if child.name() == name:
+                found.append(child)
+    return found
+
+
+@contextmanager
+def without_api(stack: Stack) -> Iterator[None]:
+    """The api is killed, and there is none until the block is left; then there is one again."""
+    victim = stack.service("api")
+    stack.process.send_signal(signal.SIGSTOP)
+    try:
+        victim.kill()
+        eventually(lambda: not _answers(stack) or None, "silence of the api")
+        yield
+    finally:
+        stack.process.send_signal(signal.SIGCONT)
+    eventually(lambda: _answers(stack), "api that answers")
 
 
 def _answers(stack: Stack) -> bool:
