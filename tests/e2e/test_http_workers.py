@@ -319,6 +319,31 @@ def test_a_worker_in_shell_that_is_killed_keeps_nothing(stack: Stack, tmp_path: 
             assert ended(stack, left)["status"] == "canceled"
 
 
+@needs_shell
+def test_twenty_lines_are_a_worker(stack: Stack) -> None:
+    """Output, exit codes, time limits and cancels arrive; its lease is kept; stopped, it gives back what it holds."""
+    with example(stack, "sh0", str(EXAMPLES / "minimal.sh")) as process:
+        good = shell(stack, "sh0", 'echo "$GREETING"; echo oh >&2', env={"GREETING": "it's ü"})
+        bad = shell(stack, "sh0", "exit 3", retries_max=0)
+        slow = shell(stack, "sh0", "sleep 60", retries_max=0, timeout_s=1)
+        job = ended(stack, good)
+        assert (job["status"], job["stdout"], job["stderr"]) == ("succeeded", "it's ü\n", "oh\n")
+        assert ended(stack, bad)["error"] == "Error: exit code 3"
+        assert ended(stack, slow)["error"] == "Error: exit code 124"
+        assert ended(stack, shell(stack, "sh0", f"sleep {LONG_S}"))["retries_attempted"] == 0
+
+        hangs = shell(stack, "sh0", "sleep 600")
+        when(stack, hangs, status="running")
+        call(stack, "POST", f"/jobs/{hangs}/cancel")
+        assert ended(stack, hangs)["status"] == "canceled"
+        left = shell(stack, "sh0", "sleep 600")
+        when(stack, left, status="running")
+        process.terminate()
+        assert process.wait(DEADLINE_S) == 143
+        when(stack, left, status="queued")
+        assert stack.job(left)["attempt_count"] == 0
+
+
 @needs_node
 def test_a_worker_in_javascript_runs_tasks(stack: Stack) -> None:
     """Output, progress, results and errors arrive; one that takes longer than a lease is one attempt."""
