@@ -89,7 +89,7 @@ class AsyncClient:
         other._options = {**self._options, **known(options)}
         return other
 
-    async def enqueue(self, task: TaskFunction[P, R], *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
+    async def enqueue(self, task: TaskFunction[P, R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
         """Enqueue a job that calls a task with these arguments.
 
         Raises TypeError for arguments that the function does not take, NotJson for what cannot be sent, ValueError

@@ -77,7 +77,7 @@ class Client:
         other._options = {**self._options, **known(options)}
         return other
 
-    def enqueue(self, task: TaskFunction[P, R], *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+    def enqueue(self, task: TaskFunction[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue a job that calls a task with these arguments.
 
         Raises TypeError for arguments that the function does not take, NotJson for what cannot be sent, ValueError

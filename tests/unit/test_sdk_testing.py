@@ -127,6 +127,24 @@ def test_delay_runs_the_task_here() -> None:
     assert "add COMPLETED" in repr(jobs)
 
 
+async def test_a_parameter_may_have_any_name() -> None:
+    """Also those of the methods that hand it on."""
+
+    @tasks.task
+    def named(self: int, task: str, args: int = 0, kwargs: int = 0) -> list[Any]:
+        return [self, task, args, kwargs]
+
+    with inline() as jobs:
+        assert named.delay(self=1, task="x").result() == [1, "x", 0, 0]
+        assert named.options(priority=9).delay(task="x", self=1, args=2, kwargs=3).result() == [1, "x", 2, 3]
+        assert Client(NOWHERE).enqueue(named, 1, task="x").result() == [1, "x", 0, 0]
+        handle = await AsyncClient(NOWHERE).enqueue(named, self=1, task="x")
+        assert await handle.result() == [1, "x", 0, 0]
+        Client(NOWHERE).enqueue_many([named.prepare(self=1, task="x"), named.options(priority=9).prepare(1, task="x")])
+    assert [job.status for job in jobs] == ["COMPLETED"] * 6
+    assert named(self=1, task="x") == [1, "x", 0, 0]
+
+
 def test_any_client_is_diverted_and_comes_back() -> None:
     """Also one that was made before, with an address; afterwards it means its server again."""
     with Client(NOWHERE, tasks=tasks) as client:
