@@ -1,11 +1,11 @@
 """Over HTTP, through the api.  Each request that creates has a key, so that it is sent again and never doubled."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 from time import monotonic
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -15,19 +15,16 @@ from taskflow.errors import IdempotencyConflict, Refused, Unauthorized
 from taskflow.job import Job, LogEntry, of_json
 from taskflow.submission import Submission, batches, new_job
 from taskflow.tasks import Registry
+from taskflow.transport.connections import CONNECT_S, TIMEOUT_S, Connections
 from taskflow.transport.patience import FIRST_S, Patience
 from taskflow_domain import datetime_of_ms, iso_of_ms, ms_of_iso, priority_of_order
 from taskflow_streams import NewJob, Unavailable
 
 BATCH: Final = 250  # of the largest payloads, half of what the api takes in one body
 LONGEST_PAUSE_S: Final = 10.0  # that the api may ask for
-TIMEOUT_S: Final = 30.0
-CONNECT_S: Final = 5.0
-WAIT_S: Final = 20.0  # of one request that waits for a job
 LATE_S: Final = 5.0  # that its answer may be
 SILENCE_S: Final = 45.0  # a stream says something every 15 s, if only that it lives
 PAGE: Final = 1000
-LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 AGAIN: Final = frozenset({429, 502, 503, 504})
 
 
@@ -37,16 +34,11 @@ class HttpTransport:
     def __init__(self, url: str, token: str | None = None, *, http: httpx.AsyncClient | None = None) -> None:
         self.url = url.rstrip("/")
         self._answered = False  # ever
-        self._http = http or httpx.AsyncClient(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_S),
-            trust_env=urlsplit(url).hostname not in LOCAL,  # no proxy leads to this machine
-        )
+        self._connections = Connections(self.url, token, http)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._connections.close()
 
     async def submit(self, submissions: Iterable[Submission], tasks: Registry) -> list[str]:
         """Enqueue jobs, each batch all or nothing.  Raises Refused, IdempotencyConflict."""
@@ -66,13 +58,8 @@ class HttpTransport:
         deadline = inf if timeout_s is None else monotonic() + timeout_s
         patience = Patience.until(deadline)
 
-        def limits() -> dict[str, Any]:
-            left_s = max(0.0, min(WAIT_S, deadline - monotonic()))
-            timeout = httpx.Timeout(left_s + LATE_S, connect=CONNECT_S)
-            return {"params": {"timeout_s": round(left_s, 3)}, "timeout": timeout}
-
         while True:
-            job = self._job(await self._ask("GET", f"{_path(job_id)}/wait", patience, limits))
+            job = self._job(await self._ask("GET", f"{_path(job_id)}/wait", patience, waits_until=deadline))
             if job is None or job.ended or monotonic() >= deadline:
                 return job
 
@@ -107,7 +94,7 @@ class HttpTransport:
         while True:
             away = Unavailable(f"the api at {self.url} breaks the stream off before the job has ended")
             try:
-                async with self._http.stream(
+                async with self._connections.waits.stream(
                     "GET",
                     f"{_path(job_id)}/logs/stream",
                     headers={"Last-Event-ID": after, "Accept": "text/event-stream"},
@@ -160,14 +147,17 @@ class HttpTransport:
         method: str,
         path: str,
         patience: Patience | None = None,
-        limits: Callable[[], dict[str, Any]] = dict,
+        waits_until: float | None = None,
         **request: Any,
     ) -> httpx.Response:
-        """The answer, asked for again while there is none; `limits` is what each try adds to the request."""
+        """The answer, asked for again while there is none; `waits_until` is the deadline of one that may be long."""
         patience = patience or Patience()
         while True:
             try:
-                response = await self._http.request(method, path, **request, **limits())
+                if waits_until is None:
+                    response = await self._connections.questions.request(method, path, **request)
+                else:
+                    response = await self._wait(path, waits_until)
             except httpx.TransportError as error:
                 if not await self._rest(patience):
                     raise self._away(error) from None
@@ -179,6 +169,11 @@ class HttpTransport:
             told = response.headers.get("Retry-After", "")
             if not await self._rest(patience, min(float(told), LONGEST_PAUSE_S) if told.isdigit() else None):
                 return response
+
+    async def _wait(self, path: str, deadline: float) -> httpx.Response:
+        async with self._connections.turn(deadline) as wait_s:
+            timeout = httpx.Timeout(wait_s + LATE_S, connect=CONNECT_S)
+            return await self._connections.waits.get(path, params={"timeout_s": round(wait_s, 3)}, timeout=timeout)
 
     async def _rest(self, patience: Patience, told_s: float | None = None) -> bool:
         """Pause before the next try; False when there shall be none.  One that never answered is given up soon."""
