@@ -74,6 +74,11 @@ def check_limits(submission: Submission) -> None:
         raise ValueError(f"a job may wait for {MAX_DEPENDENCIES} others, not {len(submission.after)}")
     if submission.delay_s is not None and submission.scheduled_at is not None:
         raise ValueError("a job has a delay_s or a scheduled_at, not both")
+    if submission.scheduled_at is not None and submission.scheduled_at.utcoffset() is None:
+        raise ValueError(
+            "scheduled_at has no time zone, so it could be any of many moments; give it one, e.g. "
+            "datetime.now(UTC) + …, or value.astimezone() for local time"
+        )
     if submission.idempotency_key is not None and KEY.fullmatch(submission.idempotency_key) is None:
         raise ValueError(f"an idempotency key is 1 to 255 visible ASCII characters, not {submission.idempotency_key!r}")
     if submission.owner is not None:

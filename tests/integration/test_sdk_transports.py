@@ -243,6 +243,8 @@ async def test_what_is_wrong_is_told_before_it_is_sent(client: Any) -> None:
         await got(client.enqueue("sdk.add", 1))
     with pytest.raises(ValueError, match="priority is from 1 to 10"):
         await got(client.options(priority=11).enqueue(sdk_tasks.add, 1))
+    with pytest.raises(ValueError, match="scheduled_at has no time zone"):
+        await got(client.options(scheduled_at=datetime(2026, 1, 1)).enqueue(sdk_tasks.add, 1))
     with pytest.raises(ValueError, match="a queue's name"):
         await got(client.options(queue="a b").enqueue(sdk_tasks.add, 1))
 

@@ -84,6 +84,7 @@ def test_times_and_order() -> None:
         (Submission("x", timeout_s=365 * 86_400 + 1), "timeout_s is a number of seconds from 0.001 to 31,536,000"),
         (Submission("x", delay_s=3650 * 86_400 + 1), "delay_s is a number of seconds from 0 to 315,360,000"),
         (Submission("x", delay_s=1, scheduled_at=datetime(2026, 1, 1, tzinfo=UTC)), "not both"),
+        (Submission("x", scheduled_at=datetime(2026, 1, 1)), r"no time zone.*value\.astimezone\(\) for local time"),
         (Submission("x", "y" * 65_536), "65,536 bytes"),
         (Submission("x", {"a": object()}), "JSON"),
         (Submission("x", idempotency_key="a b"), "visible ASCII"),
