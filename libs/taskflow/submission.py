@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import sha256
 from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypedDict
 
@@ -175,13 +174,6 @@ def batches(submissions: Iterable[Submission], size: int) -> Iterator[list[Submi
     rest = iter(submissions)
     while batch := list(islice(rest, size)):
         yield batch
-
-
-def fingerprint(job: NewJob) -> str:
-    """The same for two submissions of the same content, whatever their ids."""
-    content = (job.name, job.queue, job.handler, job.payload, job.order, job.dependencies, job.retry, job.timeout_ms)
-    times = (job.due_ms, job.delay_ms, job.ttl_ms, job.owner)
-    return sha256(repr((content, times)).encode()).hexdigest()
 
 
 def _handler(submission: Submission, task: Task | None) -> str:

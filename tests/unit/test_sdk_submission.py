@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from taskflow import AsyncClient, Client, Registry, RetryPolicy, Submission
-from taskflow.submission import fingerprint, named_job, new_job, shell_job
+from taskflow.body import fingerprint
+from taskflow.submission import named_job, new_job, shell_job
 
 ID = "019b7c3f-0000-7000-8000-000000000000"
 OTHER = "019b7c3f-0000-7000-8000-000000000001"

@@ -1,5 +1,6 @@
 """Over HTTP, through the api.  Each request that creates has a key, so that it is sent again and never doubled."""
 
+import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
@@ -11,20 +12,22 @@ from uuid import uuid4
 import httpx
 import orjson
 
+from taskflow.body import body_of, firsts
 from taskflow.errors import IdempotencyConflict, Refused, Unauthorized
 from taskflow.job import Job, LogEntry, of_json
 from taskflow.submission import Submission, batches, new_job
 from taskflow.tasks import Registry
 from taskflow.transport.connections import CONNECT_S, TIMEOUT_S, Connections
 from taskflow.transport.patience import FIRST_S, Patience
-from taskflow_domain import datetime_of_ms, iso_of_ms, ms_of_iso, priority_of_order
-from taskflow_streams import NewJob, Unavailable
+from taskflow_domain import datetime_of_ms, ms_of_iso
+from taskflow_streams import Unavailable, UnknownDependency
 
 BATCH: Final = 250  # of the largest payloads, half of what the api takes in one body
 LONGEST_PAUSE_S: Final = 10.0  # that the api may ask for
 LATE_S: Final = 5.0  # that its answer may be
 SILENCE_S: Final = 45.0  # a stream says something every 15 s, if only that it lives
 PAGE: Final = 1000
+DEPENDENCY: Final = re.compile(r"(jobs\[(?P<job>\d+)\]\.)?dependencies\[(?P<which>\d+)\]")
 AGAIN: Final = frozenset({429, 502, 503, 504})
 
 
@@ -41,12 +44,18 @@ class HttpTransport:
         await self._connections.close()
 
     async def submit(self, submissions: Iterable[Submission], tasks: Registry) -> list[str]:
-        """Enqueue jobs, each batch all or nothing.  Raises Refused, IdempotencyConflict."""
+        """Enqueue jobs, each batch all or nothing.  Raises UnknownDependency, IdempotencyConflict, Refused."""
         ids: list[str] = []
         for batch in batches(submissions, BATCH):
-            bodies = [_body(new_job(one, "", tasks), one.idempotency_key) for one in batch]
-            answer = await self._create(bodies)
-            ids += [job["id"] for job in answer]
+            jobs = [new_job(one, "", tasks) for one in batch]
+            keys = [one.idempotency_key for one in batch]
+            places = firsts(jobs, keys)  # the api takes a key only once in a batch
+            bodies = {i: body_of(jobs[i], orjson.Fragment(jobs[i].payload)) for i in dict.fromkeys(places)}
+            for i, body in bodies.items():
+                if keys[i] is not None:
+                    body["idempotency_key"] = keys[i]
+            made = dict(zip(bodies, await self._create(list(bodies.values())), strict=True))
+            ids += [made[i]["id"] for i in places]
         return ids
 
     async def get(self, job_id: str) -> Job | None:
@@ -120,7 +129,7 @@ class HttpTransport:
                 raise away
 
     async def _create(self, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One job by itself: it may have a key of its own, which counts the same at every door."""
+        """One job goes by itself: its key is the user's own, if it has one."""
         alone = len(bodies) == 1
         content = orjson.dumps(bodies[0] if alone else {"jobs": bodies})
         headers = {"Content-Type": "application/json"}
@@ -130,6 +139,9 @@ class HttpTransport:
         response = await self._ask("POST", path, content=content, headers=headers)
         if response.status_code == 409 and "key" in _error(response)["message"]:
             raise IdempotencyConflict(_error(response)["message"])
+        if response.status_code == 400 and (found := DEPENDENCY.fullmatch(_error(response)["field"])):
+            place, which = int(found["job"] or 0), int(found["which"])
+            raise UnknownDependency("", bodies[place]["dependencies"][which])
         self._expect(response)
         with _understood(response):
             answer = response.json()
@@ -195,32 +207,6 @@ class HttpTransport:
         return Unavailable(f"the api at {self.url} does not answer ({why}); check the address, and that it runs")
 
 
-def _body(job: NewJob, key: str | None) -> dict[str, Any]:
-    """A job as the api takes it; what is unset is left out."""
-    policy = job.retry.model_dump(mode="json", exclude_defaults=True)
-    fields = {
-        "name": job.name,
-        "queue": job.queue,
-        "payload": orjson.Fragment(job.payload),
-        "priority": priority_of_order(job.order),
-        "dependencies": list(job.dependencies),
-        "type": job.type,
-        "task": job.task,
-        "retry_policy": policy or None,
-        "timeout_s": _seconds(job.timeout_ms),
-        "scheduled_at": None if job.due_ms is None else iso_of_ms(job.due_ms),
-        "delay_s": _seconds(job.delay_ms),
-        "ttl_s": _seconds(job.ttl_ms),
-        "owner": job.owner,
-        "idempotency_key": key,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _seconds(ms: int | None) -> float | None:
-    return None if ms is None else ms / 1000
-
-
 def _path(job_id: str) -> str:
     return f"/api/v1/jobs/{quote(job_id, safe='')}"
 
@@ -238,12 +224,13 @@ def _strange(response: httpx.Response) -> str:
     return f"{response.url} answered {response.status_code}, which TaskFlow would not; check the address"
 
 
-def _error(response: httpx.Response) -> dict[str, Any]:
+def _error(response: httpx.Response) -> dict[str, str]:
     try:
         error: dict[str, Any] = response.json()["error"]
-        return {"message": str(error["message"]), "code": str(error["code"])}
+        field = error["details"][0]["field"] if error.get("details") else ""
+        return {"message": str(error["message"]), "code": str(error["code"]), "field": str(field)}
     except (ValueError, KeyError, TypeError):
-        return {"message": _strange(response), "code": ""}
+        return {"message": _strange(response), "code": "", "field": ""}
 
 
 async def _events(response: httpx.Response, patience: Patience) -> AsyncIterator[tuple[str, dict[str, Any]]]:
