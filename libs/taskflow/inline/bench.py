@@ -21,6 +21,7 @@ from taskflow.errors import Fatal, IdempotencyConflict
 from taskflow.inline import calls
 from taskflow.inline.calls import Caller
 from taskflow.inline.entry import Entry
+from taskflow.inline.hearing import heard
 from taskflow.inline.transport import InlineTransport
 from taskflow.job import JobError, Progress
 from taskflow.submission import Submission, new_job
@@ -151,13 +152,14 @@ class Bench:
         )
         try:
             body, is_async = calls.find(entry)
-            entry.value = encode_result(await caller(body, is_async, entry.context))
+            with heard():
+                entry.value = encode_result(await caller(body, is_async, entry.context))
             status = JobStatus.COMPLETED
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if calls.ends_the_test(error):
+                self._end(entry, JobStatus.CANCELED)
+                raise
             status = self._failed(entry, error)
-        except BaseException:  # the test itself ends
-            self._end(entry, JobStatus.CANCELED)
-            raise
         entry.context = None
         with self._lock:
             if status is JobStatus.READY:
