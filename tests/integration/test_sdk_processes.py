@@ -49,6 +49,22 @@ print(handle.status())
     assert output(program(server, tmp_path, code)) == "READY\n"
 
 
+@pytest.mark.parametrize("used", ["client.enqueue_named('nobody')", "None"])
+def test_a_program_whose_last_words_come_too_late_ends(server: EmbeddedServer, tmp_path: Path, used: str) -> None:
+    """A client that is used in `__del__` when the interpreter is on its way out says so instead of hanging."""
+    code = f"""
+{used}
+class Late:
+    def __del__(self, client=client):
+        try:
+            client.enqueue_named("nobody")
+        except RuntimeError as error:
+            print(str(error)[:23])
+late = Late()
+"""
+    assert output(program(server, tmp_path, code)) in ("the program ends, and a\n", "this client was closed;\n")
+
+
 def test_a_client_that_is_closed_under_a_waiting_thread_says_so(server: EmbeddedServer) -> None:
     """It does not leave it waiting."""
     client = Client(server.url, namespace=NAMESPACE)
