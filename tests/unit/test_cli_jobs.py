@@ -162,6 +162,7 @@ def test_a_job_is_shown_with_its_story(taskflow: Terminal) -> None:
     done = taskflow("jobs", "show", ID)
 
     assert "w1 runs it." in done.out
+    assert "5 of 10, where 10 is the most urgent (submit -p 5)" in done.out
     assert "40% half-way" in done.out
     assert "started" in done.out
     assert "line 5\n" not in done.out
