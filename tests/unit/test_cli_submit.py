@@ -145,6 +145,22 @@ def test_help_tells_the_default_of_retries(taskflow: Terminal, monkeypatch: pyte
     assert "[3, or 0 with --wait]" in taskflow("submit", "--help").out
 
 
+@pytest.mark.parametrize("arguments", [["x"], ["--key", "k", "x"]])
+def test_a_job_is_handed_in_once_though_the_answer_was_lost(
+    taskflow: Terminal, api: FakeApi, arguments: list[str]
+) -> None:
+    """It is sent again with the same key, be it the user's or one of the command's own."""
+    api["POST /jobs"] = [Reply(201, text="", headers={"Content-Length": "10"}), CREATED]
+
+    done = taskflow("submit", *arguments)
+
+    assert done == (0, "j\n", "")
+    keys = [asked.headers.get("idempotency-key", asked.body.get("idempotency_key")) for asked in api.asked]
+    assert len(keys) == 2
+    assert keys[0] == keys[1] == ("k" if "k" in arguments else keys[0])
+    assert keys[0]
+
+
 def test_json_is_the_answer_of_the_api(taskflow: Terminal) -> None:
     """One document on stdout."""
     done = taskflow("submit", "--json", "true")

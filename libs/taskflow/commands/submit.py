@@ -148,8 +148,9 @@ def _hand_in(body: dict[str, Any], wait: bool, as_json: bool, url: str | None, t
 
     if wait and body["retries_max"] is None and body["idempotency_key"] is None:
         body["retries_max"] = 0  # as if it ran here; with a key it must be the same job as without --wait
+    said = {name: value for name, value in body.items() if value is not None}
     with Api(url, token) as api:
-        answer = api.post("/jobs", {name: value for name, value in body.items() if value is not None})
+        answer = api.create("/jobs", said)
         job_id = api.field(answer, "id")
         if wait:
             from taskflow.commands.wait import wait_for
