@@ -322,6 +322,24 @@ def read_line(pipe: Any) -> bytes:
     return line
 
 
+def test_a_reader_that_leaves_ends_the_waiting(api: FakeApi) -> None:
+    """`taskflow submit --wait … | head -1` ends as SIGPIPE would end it, without a traceback."""
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(1, 2000):
+            yield log(f"{number}-0", "x" * 1000 + "\n").encode()
+
+    api[STREAM] = Reply(pieces=pieces())
+    process = waiting(api)
+    read_line(process.stdout)
+    assert process.stdout is not None
+    process.stdout.close()
+
+    assert process.stderr is not None
+    assert process.stderr.read() == b"Job j\n"
+    assert process.wait(30) == 141
+
+
 def test_ctrl_c_cancels_and_waits_for_the_end(api: FakeApi) -> None:
     """The stream goes on, so that the job's last words are seen."""
     canceled = threading.Event()
