@@ -386,8 +386,10 @@ async def test_a_test_that_is_canceled_ends() -> None:
     assert jobs[0].status is JobStatus.CANCELED
 
 
-def test_what_a_task_logs_is_in_its_output(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_task_logs_is_in_its_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """From INFO on, as with a worker; afterwards the streams and the loggers are as before."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # some test may have set up others
+    monkeypatch.setattr(logging.getLogger(), "level", logging.WARNING)
     before = (sys.stdout, sys.stderr, logging.getLogger().level, list(logging.getLogger().handlers))
 
     @tasks.task
