@@ -11,6 +11,7 @@ from taskflow.function import TaskFunction
 from taskflow.handle import AsyncHandle
 from taskflow.job import Job, LogEntry
 from taskflow.link import Link
+from taskflow.pickling import NotPickled
 from taskflow.submission import (
     Call,
     JobRef,
@@ -35,13 +36,15 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class AsyncClient:
+class AsyncClient(NotPickled):
     """A connection to TaskFlow for asyncio programs: `async with AsyncClient() as client: …`
 
     Over Redis directly (`redis://`, `rediss://`, `unix://`) or over HTTP (`http://`, `https://`).  It connects when it
     is first used.  Without a url it looks where the settings say (TASKFLOW_REDIS_URL, TASKFLOW_API_URL, in the
     environment, `.env` or `taskflow.yaml`), else for the `taskflow up` of this directory.
     """
+
+    _instead = "make one in each process that needs one"
 
     def __init__(
         self,
@@ -83,13 +86,18 @@ class AsyncClient:
             raise TypeError("this client has no engine at hand: it is not connected, or over HTTP")
         return store
 
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
     def options(self, **options: Unpack[Options]) -> Self:
         """The same client with options for the jobs it makes: `client.options(priority=9).enqueue(send, to)`."""
         other = copy.copy(self)
         other._options = {**self._options, **known(options)}
         return other
 
-    async def enqueue(self, task: TaskFunction[P, R], *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
+    async def enqueue(self, task: TaskFunction[P, R], /, *args: P.args, **kwargs: P.kwargs) -> AsyncHandle[R]:
         """Enqueue a job that calls a task with these arguments.
 
         Raises TypeError for arguments that the function does not take, NotJson for what cannot be sent, ValueError

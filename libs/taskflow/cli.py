@@ -5,7 +5,8 @@ what they need when they are called, so that none pays for the others.
 """
 
 import sys
-from typing import Annotated, Any, NoReturn
+from contextlib import suppress
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -14,6 +15,8 @@ from taskflow.commands.errors import CommandFailed
 
 # What typer raises for a call that it does not understand: click's class, or that of the copy it brings along.
 _CALL_ERROR: Any = typer.BadParameter.__mro__[2]
+
+SIGPIPE_STATUS: Final = 141  # 128 + 13
 
 app = typer.Typer(
     name="taskflow",
@@ -57,8 +60,18 @@ def main() -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()  # whoever read our output has gone; nothing is left to be said
-        sys.exit(141)
+        _unheard()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # caught on its way here, as click does
+            _unheard()
+        raise
+
+
+def _unheard() -> NoReturn:
+    """Whoever read our output has gone: end as programs do whom SIGPIPE ends, for nothing is left to be said."""
+    with suppress(OSError):
+        sys.stderr.close()
+    sys.exit(SIGPIPE_STATUS)
 
 
 def _check(arguments: list[str]) -> None:

@@ -15,6 +15,7 @@ from taskflow.function import TaskFunction
 from taskflow.handle import Handle
 from taskflow.job import Job, LogEntry
 from taskflow.link import stand_in
+from taskflow.pickling import NotPickled
 from taskflow.portal import CLOSED, Portal
 from taskflow.submission import (
     Call,
@@ -40,12 +41,14 @@ T = TypeVar("T")
 Work: TypeAlias = Callable[[AsyncClient], Coroutine[Any, Any, T]]
 
 
-class Client:
+class Client(NotPickled):
     """A connection to TaskFlow.  `with Client() as client: …`, or keep one for the whole program.
 
     It finds the server as `AsyncClient` does.  Threads may share it; in a forked child it connects anew; a program
     that runs an event loop may use it, though it blocks: there `AsyncClient` is better.
     """
+
+    _instead = "make one in each process that needs one"
 
     def __init__(
         self,
@@ -71,13 +74,18 @@ class Client:
     ) -> None:
         self.close()
 
+    def __copy__(self) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
     def options(self, **options: Unpack[Options]) -> Self:
         """The same client with options for the jobs it makes: `client.options(priority=9).enqueue(send, to)`."""
         other = copy.copy(self)
         other._options = {**self._options, **known(options)}
         return other
 
-    def enqueue(self, task: TaskFunction[P, R], *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+    def enqueue(self, task: TaskFunction[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Enqueue a job that calls a task with these arguments.
 
         Raises TypeError for arguments that the function does not take, NotJson for what cannot be sent, ValueError

@@ -36,18 +36,18 @@ class TaskFunction(Generic[P, R]):
         """What jobs call it."""
         return self.task.name
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, here and now."""
         result: R = self.task.function(*args, **kwargs)
         return result
 
-    def delay(self, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
+    def delay(self, /, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
         """Enqueue a job that calls it with these arguments, through the client that `taskflow.configure` set."""
         from taskflow.default import default_client
 
         return default_client().enqueue(self, *args, **kwargs)
 
-    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> "Submission":
+    def prepare(self, /, *args: P.args, **kwargs: P.kwargs) -> "Submission":
         """A job that calls it with these arguments, for `enqueue_many`."""
         from taskflow.submission import prepared
 
@@ -69,7 +69,7 @@ class TaskFunction(Generic[P, R]):
 class AsyncTaskFunction(TaskFunction[P, R]):
     """A coroutine function that is a task: a call gives a coroutine, a job its result."""
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:  # type: ignore[override]
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:  # type: ignore[override]
         """Call the function, here and now."""
         coroutine: Coroutine[Any, Any, R] = self.task.function(*args, **kwargs)
         return coroutine
@@ -82,7 +82,7 @@ class TaskCall(Generic[P, R]):
         self._function = function
         self._options = options
 
-    def delay(self, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
+    def delay(self, /, *args: P.args, **kwargs: P.kwargs) -> "Handle[R]":
         """Enqueue a job with these options."""
         from taskflow.default import default_client
 
@@ -90,7 +90,7 @@ class TaskCall(Generic[P, R]):
 
     enqueue = delay
 
-    def prepare(self, *args: P.args, **kwargs: P.kwargs) -> "Submission":
+    def prepare(self, /, *args: P.args, **kwargs: P.kwargs) -> "Submission":
         """A job with these options, for `enqueue_many`."""
         from taskflow.submission import prepared
 

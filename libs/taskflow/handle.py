@@ -1,9 +1,10 @@
 """A job that was enqueued: its id, and what becomes of it.  `R` is what it returns."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
 from taskflow.job import Job, LogEntry, Progress
+from taskflow.pickling import NotPickled
 from taskflow_domain import JobStatus
 
 if TYPE_CHECKING:
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class _Named:
+class _Named(NotPickled):
     __slots__ = ("id",)
+
+    _instead = "send its id, and use client.handle(id) there"
 
     id: str
 
@@ -23,6 +26,12 @@ class _Named:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __str__(self) -> str:
         return self.id

@@ -17,6 +17,10 @@ NOT_TOLD = (
     "start `taskflow up` in this directory, or say where the server is: set TASKFLOW_REDIS_URL or TASKFLOW_API_URL, "
     "or call taskflow.configure(url=…) or Client(url)"
 )
+NO_ADDRESS = (
+    "what this client was given is no address of a server; one begins with redis://, rediss://, unix:// or http(s):// "
+    "and looks like redis://127.0.0.1:6379/0 or http://127.0.0.1:8000"
+)
 OTHER_LOOP = "this AsyncClient belongs to another event loop; make one for each loop, or use Client"
 
 
@@ -88,7 +92,7 @@ class Link:
 
 async def _open(url: str | None, namespace: str | None, token: str | None) -> "Transport":
     server = find_server(url, namespace, token)
-    scheme = urlsplit(server.url).scheme
+    scheme = _checked(server.url)
     if scheme in DIRECT:
         from taskflow.transport.direct import RedisTransport
 
@@ -100,7 +104,19 @@ async def _open(url: str | None, namespace: str | None, token: str | None) -> "T
     if scheme in HTTP:
         from taskflow.transport.http import HttpTransport
 
+        if server.token and not (server.token.isascii() and server.token.isprintable()):
+            raise ValueError("the token has characters that no token can have, such as the end of a line; give another")
         return HttpTransport(server.url, server.token)
-    raise ValueError(
-        f"{server.url!r} is no address of a server: it begins with redis://, rediss://, unix:// or http(s)://"
-    )
+    raise ValueError(NO_ADDRESS)
+
+
+def _checked(url: str) -> str:
+    """The scheme of an address.  Raises ValueError for what is none; it may hold a password, and is not repeated."""
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme == "unix" or ((parts.hostname or parts.scheme in DIRECT) and parts.port != 0)
+    except ValueError:  # such as a port that is no number, or too large
+        usable = False
+    if not usable or any(char.isspace() for char in url):
+        raise ValueError(NO_ADDRESS)
+    return parts.scheme

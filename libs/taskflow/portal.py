@@ -4,6 +4,7 @@ import asyncio
 import atexit
 import os
 import selectors
+import sys
 import threading
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,6 +15,7 @@ T = TypeVar("T")
 Cleanup = Callable[[], Awaitable[None]]
 
 CLOSED = "this client was closed; make another"
+TOO_LATE = "the program ends, and a client can do nothing any more; use it earlier, in atexit at the latest"
 CLOSE_S = 5.0  # at the interpreter's end, for connections that do not close
 
 
@@ -25,6 +27,8 @@ class Portal:
     """
 
     def __init__(self, cleanup: Cleanup) -> None:
+        if sys.is_finalizing():  # a thread would never begin, and `start` wait for it for ever
+            raise RuntimeError(TOO_LATE)
         # A poll of our own: an epoll is shared with children, who would take our connections out of it.
         self._loop = asyncio.SelectorEventLoop(getattr(selectors, "PollSelector", selectors.SelectSelector)())
         thread = threading.Thread(target=_serve, args=[self._loop], name="taskflow-client", daemon=True)

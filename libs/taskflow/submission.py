@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
-from hashlib import sha256
 from itertools import islice
 from typing import Any, Protocol, TypeAlias, TypedDict
 
+from taskflow.checks import TYPE_NAME, check_limits, check_name, check_queue, check_types
 from taskflow.payloads import encode_payload
 from taskflow.tasks import DEFAULT_QUEUE, Registry, Task
 from taskflow_domain import (
     DEFAULT_PRIORITY,
-    MAX_DEPENDENCIES,
-    MAX_PRIORITY,
-    MIN_PRIORITY,
-    NAME_MAX_CHARS,
     RetryPolicy,
     executor_faults,
     ms_of_datetime,
@@ -26,14 +20,9 @@ from taskflow_domain import (
 )
 from taskflow_streams import NewJob
 
-QUEUE_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-TYPE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}")
-KEY = re.compile(r"[!-~]{1,255}")  # as the api takes it, where it may be a header
 EMPTY_PAYLOAD = b"{}"
 TITLE_CHARS = 80  # of a command, as the job's name
 DEFAULT_RETRY = RetryPolicy()
-SHORTEST_S = 0.001
-LONGEST_S = 100 * 366 * 86_400  # beyond any plan; larger numbers are mistakes
 
 
 class HasId(Protocol):
@@ -99,8 +88,8 @@ class Submission:
 
     @property
     def dependencies(self) -> tuple[str, ...]:
-        """The ids in `after`."""
-        return tuple(map(id_of, self.after))
+        """The ids in `after`, each once."""
+        return tuple(dict.fromkeys(map(id_of, self.after)))
 
 
 def prepared(task: Task, args: Sequence[Any], kwargs: Mapping[str, Any], options: Options) -> Submission:
@@ -149,15 +138,15 @@ def new_job(submission: Submission, job_id: str, tasks: Registry) -> NewJob:
     """The job as the engine takes it.  Raises ValueError for what is out of bounds."""
     task = submission.task if isinstance(submission.task, Task) else tasks.find(submission.task)
     handler = _handler(submission, task)
-    _check_types(submission)
+    check_types(submission)
     name = submission.name or handler
     queue = submission.queue or (task.queue if task else DEFAULT_QUEUE)
     timeout_s = submission.timeout_s if submission.timeout_s is not None or task is None else task.timeout_s
     retry = submission.retry_policy or (task.retry_policy if task else None)
     if name != handler:
-        _check_name(name)
-    _check_queue(queue)
-    _check_limits(submission)
+        check_name(name)
+    check_queue(queue)
+    check_limits(submission)
     payload = submission.payload
     encoded = encode_payload(payload, submission.place) if payload != {} else EMPTY_PAYLOAD
     return NewJob(
@@ -187,13 +176,6 @@ def batches(submissions: Iterable[Submission], size: int) -> Iterator[list[Submi
         yield batch
 
 
-def fingerprint(job: NewJob) -> str:
-    """The same for two submissions of the same content, whatever their ids."""
-    content = (job.name, job.queue, job.handler, job.payload, job.order, job.dependencies, job.retry, job.timeout_ms)
-    times = (job.due_ms, job.delay_ms, job.ttl_ms, job.owner)
-    return sha256(repr((content, times)).encode()).hexdigest()
-
-
 def _handler(submission: Submission, task: Task | None) -> str:
     """What a worker must have to run it."""
     if submission.type != "task":
@@ -205,72 +187,11 @@ def _handler(submission: Submission, task: Task | None) -> str:
     handler = task.name if task else submission.task
     if not isinstance(handler, str):
         raise ValueError(f"{handler!r} is not registered as a task; decorate it with @task, or give a name")
-    _check_name(handler)
+    check_name(handler)
     if handler.startswith("@"):
         raise ValueError(f"a task's name cannot begin with '@', which is for executors: {handler!r}")
     return handler
 
 
 def _ms(seconds: float | None) -> int | None:
-    return None if seconds is None else int(seconds * 1000)
-
-
-@lru_cache(maxsize=1024)
-def _check_name(name: str) -> None:
-    if not 1 <= len(name) <= NAME_MAX_CHARS or "\0" in name:
-        raise ValueError(f"a job's name has 1 to {NAME_MAX_CHARS} characters, none of them NUL")
-
-
-@lru_cache(maxsize=1024)
-def _check_queue(queue: str) -> None:
-    if QUEUE_NAME.fullmatch(queue) is None:
-        raise ValueError(f"a queue's name is 1 to 64 letters, digits and any of _ - . and not {queue!r}")
-
-
-def _check_types(submission: Submission) -> None:
-    """What a type checker would say; the bounds come later."""
-    if type(submission.priority) is not int:
-        raise TypeError(f"priority is a whole number, not {submission.priority!r}")
-    for option in ("name", "queue", "owner", "idempotency_key"):
-        text = getattr(submission, option)
-        if text is not None and not isinstance(text, str):
-            raise TypeError(f"{option} is a str, not {text!r}")
-    for option in ("delay_s", "ttl_s", "timeout_s"):
-        seconds = getattr(submission, option)
-        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
-            raise TypeError(f"{option} is a number of seconds, not {seconds!r}")
-    if submission.scheduled_at is not None and not isinstance(submission.scheduled_at, datetime):
-        raise TypeError(f"scheduled_at is a datetime, not {submission.scheduled_at!r}")
-    if submission.retry_policy is not None and not isinstance(submission.retry_policy, RetryPolicy):
-        raise TypeError(f"retry_policy is a RetryPolicy, not {submission.retry_policy!r}")
-    if submission.after:
-        _check_after(submission.after)
-
-
-def _check_after(after: Any) -> None:
-    if isinstance(after, str):
-        raise TypeError(f"after is a list of jobs, such as [{after!r}], not one of them")
-    if not isinstance(after, Collection):
-        raise TypeError(f"after is a list of jobs, not {after!r}")
-    for job in after:
-        if not isinstance(job if isinstance(job, str) else getattr(job, "id", None), str):
-            raise TypeError(f"after holds handles or ids of jobs, not {job!r}")
-
-
-def _check_limits(submission: Submission) -> None:
-    if not MIN_PRIORITY <= submission.priority <= MAX_PRIORITY:
-        raise ValueError(f"priority is from {MIN_PRIORITY} to {MAX_PRIORITY}, not {submission.priority}")
-    if len(submission.after) > MAX_DEPENDENCIES:
-        raise ValueError(f"a job may wait for {MAX_DEPENDENCIES} others, not {len(submission.after)}")
-    if submission.delay_s is not None and submission.scheduled_at is not None:
-        raise ValueError("a job has a delay_s or a scheduled_at, not both")
-    if submission.idempotency_key is not None and KEY.fullmatch(submission.idempotency_key) is None:
-        raise ValueError(f"an idempotency key is 1 to 255 visible ASCII characters, not {submission.idempotency_key!r}")
-    _check_seconds("delay_s", submission.delay_s, 0)
-    _check_seconds("ttl_s", submission.ttl_s, SHORTEST_S)
-    _check_seconds("timeout_s", submission.timeout_s, SHORTEST_S)
-
-
-def _check_seconds(name: str, seconds: float | None, least: float) -> None:
-    if seconds is not None and not least <= seconds <= LONGEST_S:
-        raise ValueError(f"{name} is a number of seconds from {least:g} to {LONGEST_S:,}, not {seconds!r}")
+    return None if seconds is None else round(seconds * 1000)

@@ -12,8 +12,9 @@ from types import MappingProxyType
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from taskflow.calling import Arguments, arguments_for, payload_for, signature_of, takes, takes_whole
+from taskflow.checks import LONGEST_TIMEOUT_S, check_name, check_queue, check_seconds
 from taskflow.function import AsyncTaskFunction, TaskFunction
-from taskflow_domain import NAME_MAX_CHARS, RetryPolicy
+from taskflow_domain import RetryPolicy
 
 DEFAULT_QUEUE = "default"
 
@@ -51,8 +52,7 @@ class Task:
     def __post_init__(self) -> None:
         _check_name(self.name)
         _check_function(self.name, self.function)
-        if self.timeout_s is not None and not self.timeout_s > 0:
-            raise ValueError(f"timeout_s of task {self.name!r} must be more than 0, not {self.timeout_s!r}")
+        _check_options(self)
         signature = signature_of(self.function)
         object.__setattr__(self, "is_async", inspect.iscoroutinefunction(self.function))
         object.__setattr__(self, "_signature", signature)
@@ -122,7 +122,7 @@ class Registry:
             if isinstance(function, TaskFunction):
                 function = function.__wrapped__
             own_name: str = getattr(function, "__name__", type(function).__name__)
-            made = Task(name or own_name, function, queue, retry_policy, timeout_s, isolation)
+            made = Task(own_name if name is None else name, function, queue, retry_policy, timeout_s, isolation)
             self._add(made)
             return AsyncTaskFunction(made) if made.is_async else TaskFunction(made)
 
@@ -190,11 +190,27 @@ def _home(task: Task) -> str:
     return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
-def _check_name(name: str) -> None:
-    if not 1 <= len(name) <= NAME_MAX_CHARS or "\0" in name:
-        raise ValueError(f"a task's name has 1 to {NAME_MAX_CHARS} characters, none of them NUL")
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"a task's name is a str, not {name!r}")
+    check_name(name, "a task's name")
     if name.startswith("@"):
         raise ValueError(f"a task's name cannot begin with '@', which is for executors: {name!r}")
+
+
+def _check_options(task: Task) -> None:
+    """Raise TypeError or ValueError for what none of its jobs could have."""
+    queue: Any = task.queue
+    retry_policy: Any = task.retry_policy
+    timeout_s: Any = task.timeout_s
+    if not isinstance(queue, str):
+        raise TypeError(f"queue of task {task.name!r} is a str, not {queue!r}")
+    check_queue(queue)
+    if retry_policy is not None and not isinstance(retry_policy, RetryPolicy):
+        raise TypeError(f"retry_policy of task {task.name!r} is a RetryPolicy, not {retry_policy!r}")
+    if timeout_s is not None and (isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float)):
+        raise TypeError(f"timeout_s of task {task.name!r} is a number of seconds, not {timeout_s!r}")
+    check_seconds(f"timeout_s of task {task.name!r}", timeout_s, most=LONGEST_TIMEOUT_S)
 
 
 def _check_function(name: str, function: Callable[..., Any]) -> None:
@@ -202,3 +218,16 @@ def _check_function(name: str, function: Callable[..., Any]) -> None:
         raise TypeError(f"task {name!r} must be a function, not {function!r}")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise TypeError(f"task {name!r} must return its result; a generator cannot be a task")
+    if _is_method(function):
+        raise TypeError(
+            f"task {name!r} is a method, and a worker has no object to call it on; make it a function, or a "
+            "@staticmethod, above @task"
+        )
+
+
+def _is_method(function: Callable[..., Any]) -> bool:
+    """Whether it stands in the body of a class, and is called on its objects, or on the class."""
+    outside = getattr(function, "__qualname__", "").rpartition(".")[0]
+    if not outside or outside.endswith("<locals>") or not inspect.isfunction(function):
+        return False
+    return next(iter(inspect.signature(function).parameters), "") in ("self", "cls")

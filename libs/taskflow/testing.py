@@ -5,18 +5,16 @@
     assert jobs[0].name == "add"
 
 All clients of the process are diverted, whatever their addresses.  Payloads and results go through JSON as in
-production, `current()` works, retries follow the policy but nobody waits for them, and dependencies are obeyed.  Time
-limits, `ttl_s` and isolation are not enforced.
+production, what jobs print and log is their output, `current()` works, retries follow the policy but nobody waits for
+them, and dependencies are obeyed.  Time limits, `ttl_s` and isolation are not enforced.
 
 With pytest, the fixture `taskflow_jobs` does the same: put `pytest_plugins = ["taskflow.testing"]` into conftest.py.
 """
 
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO, overload
+from typing import Any, overload
 
-from taskflow.context import running
 from taskflow.inline import Bench, calls
 from taskflow.job import Job
 from taskflow.link import put_in_place
@@ -72,39 +70,9 @@ def inline(*, at_once: bool = True) -> Iterator[Jobs]:
     bench = Bench(at_once=at_once)
     before = put_in_place(bench)
     try:
-        with _heard("stdout"), _heard("stderr"):
-            yield Jobs(bench)
+        yield Jobs(bench)
     finally:
         put_in_place(before)
-
-
-class _Tee:
-    """A standard stream whose words are also in the output of the job that says them."""
-
-    def __init__(self, name: Any, stream: TextIO) -> None:
-        self._name = name
-        self._stream = stream
-
-    def write(self, text: str) -> int:
-        context = running()
-        if context is not None:
-            context.write(self._name, text.encode(errors="replace"))
-        return self._stream.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-@contextmanager
-def _heard(name: str) -> Iterator[None]:
-    before = getattr(sys, name)
-    tee = _Tee(name, before)
-    setattr(sys, name, tee)
-    try:
-        yield
-    finally:
-        if getattr(sys, name) is tee:  # else somebody else's by now
-            setattr(sys, name, before)
 
 
 try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -61,6 +62,11 @@ def test_work_is_handed_in_and_waited_for(taskflow: Shell) -> None:
     """The output and the exit code are the job's own."""
     assert taskflow("submit", "--wait", "--", "echo", "two  words") == "two  words\n"
     assert taskflow("submit", "--wait", "--retries", "0", "echo out; exit 3", status=3) == "out\n"
+    assert taskflow("submit", "--wait", "echo once; exit 3", status=3) == "once\n"
+    again = taskflow.start("submit", "--wait", "--retries", "1", "exit 4")
+    _, err = again.communicate(timeout=60)
+    assert again.returncode == 4
+    assert re.search("Attempt 1 failed: .*; attempt 2 of 2", err), err
     assert taskflow("submit", "--wait", "-e", "NAME=Ann", 'printf "%s" "$NAME"') == "Ann"
 
     end = taskflow.json("python", "math:hypot", "--arg", "3", "--arg", "4", "--wait")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import orjson
 import pytest
 
 from taskflow import AsyncClient, Refused, Submission, Unauthorized, Unavailable
-from taskflow.transport import patience
+from taskflow.transport import connections, patience
 from taskflow.transport.http import HttpTransport
 from taskflow_streams import Store
 from tests.integration.api.door import open_door
@@ -179,6 +182,51 @@ async def test_a_quiet_stream_may_be_cut_any_number_of_times(monkeypatch: pytest
         assert answers == []
         with pytest.raises(Unavailable, match=r"^The broker is away; try again soon\.$"):
             [entry async for entry in client.logs("x", follow=True)]
+
+
+@pytest.fixture
+async def slow_api() -> AsyncIterator[str]:
+    """A server at which waiting takes as long as it may, and any other question no time."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            while (await reader.readline()).strip():
+                pass
+            path = urlsplit(line.split()[1].decode())
+            if path.path.endswith("/wait"):
+                await asyncio.sleep(float(parse_qs(path.query)["timeout_s"][0]))
+            body = orjson.dumps(JOB)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server.close()
+
+
+async def test_those_who_wait_keep_nobody_waiting(slow_api: str) -> None:
+    """Neither the other questions of their client nor, beyond any number of connections, one another."""
+    async with AsyncClient(slow_api) as client:
+        waiting = [asyncio.create_task(client.result("x")) for _ in range(150)]
+        await asyncio.sleep(0.5)
+        began = time.monotonic()
+        await client.job("x")
+        assert time.monotonic() - began < 5
+        for task in waiting:
+            task.cancel()
+
+
+async def test_more_may_wait_than_there_are_connections(slow_api: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take turns, and keep their deadlines."""
+    monkeypatch.setattr(connections, "WAITS", 2)
+    monkeypatch.setattr(connections, "CROWDED_S", 0.05)
+
+    async with AsyncClient(slow_api) as client:
+        began = time.monotonic()
+        ends = await asyncio.gather(*(client.wait("x", 1.0) for _ in range(20)), return_exceptions=True)
+
+    assert {type(end) for end in ends} == {TimeoutError}
+    assert 0.9 < time.monotonic() - began < 5
 
 
 BROKER_AWAY = {"error": {"code": "UNAVAILABLE", "message": "The broker is away; try again soon.", "details": []}}

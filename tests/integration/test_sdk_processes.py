@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
+import pickle
 import signal
 import subprocess
 import sys
@@ -47,6 +49,22 @@ time.sleep(0.2)
 print(handle.status())
 """
     assert output(program(server, tmp_path, code)) == "READY\n"
+
+
+@pytest.mark.parametrize("used", ["client.enqueue_named('nobody')", "None"])
+def test_a_program_whose_last_words_come_too_late_ends(server: EmbeddedServer, tmp_path: Path, used: str) -> None:
+    """A client that is used in `__del__` when the interpreter is on its way out says so instead of hanging."""
+    code = f"""
+{used}
+class Late:
+    def __del__(self, client=client):
+        try:
+            client.enqueue_named("nobody")
+        except RuntimeError as error:
+            print(str(error)[:23])
+late = Late()
+"""
+    assert output(program(server, tmp_path, code)) in ("the program ends, and a\n", "this client was closed;\n")
 
 
 def test_a_client_that_is_closed_under_a_waiting_thread_says_so(server: EmbeddedServer) -> None:
@@ -170,10 +188,34 @@ print(client.job(work.options(priority=9).delay(3)).priority)
     assert output(program(server, tmp_path, code)) == "unavailable\n9\n"
 
 
-def test_an_address_that_is_none_is_told(server: EmbeddedServer) -> None:
+@pytest.mark.parametrize(
+    "url",
+    ["amqp://localhost", "http://127.0.0.1:999999", "redis://127.0.0.1:999999", "http://", "http://a b", "http://x:y"],
+)
+def test_an_address_that_is_none_is_told(url: str) -> None:
     """With the ones that are."""
-    with Client("amqp://localhost") as client, pytest.raises(ValueError, match="begins with redis://"):
+    with Client(url) as client, pytest.raises(ValueError, match="begins with redis://"):
         client.get("x")
+
+
+@pytest.mark.parametrize("token", ["ü", "a\nb", "a\n"])
+def test_a_token_that_cannot_be_sent_is_told(token: str) -> None:
+    """Before it breaks a header."""
+    with Client("http://127.0.0.1:1", token=token) as client, pytest.raises(ValueError, match="the token has char"):
+        client.get("x")
+
+
+async def test_clients_and_handles_are_not_pickled() -> None:
+    """They say what to do instead; a copy of a handle is the handle."""
+    client = Client("redis://127.0.0.1:1/0")
+    handle = client.handle("x")
+
+    for one in (client, AsyncClient("redis://127.0.0.1:1/0")):
+        with pytest.raises(TypeError, match="Client cannot be pickled; make one in each process that needs one"):
+            pickle.dumps(one)
+        with pytest.raises(TypeError, match="Handle cannot be pickled; send its id, and use client"):
+            pickle.dumps(one.handle("x"))
+    assert copy.copy(handle) is copy.deepcopy(handle) is handle
 
 
 def test_who_has_no_server_is_told_what_to_do(server: EmbeddedServer, tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from taskflow import (
     RetryPolicy,
     Submission,
     Unavailable,
+    UnknownDependency,
 )
 from taskflow.job import Progress
 from taskflow_domain import Retries
@@ -218,6 +219,53 @@ async def test_an_idempotency_key_makes_one_job(client: Any, request: pytest.Fix
     assert len({handle.id for handle in many}) == 2
 
 
+async def test_an_idempotency_key_is_the_same_at_both_doors(
+    client: Any, stack: Stack, request: pytest.FixtureRequest
+) -> None:
+    """Whichever way the job was enqueued first, with whatever options."""
+    at = datetime.now(UTC) + timedelta(hours=1)
+    options: list[Any] = [
+        {},
+        {"name": "näme", "queue": "other", "priority": 9, "owner": "ann", "timeout_s": 0.29, "ttl_s": 3600},
+        {"retry_policy": RetryPolicy(max_attempts=2, jitter=0.1), "scheduled_at": at},
+    ]
+    with Client(stack.redis_url) as direct, Client(stack.api_url, token="sesame") as http:
+        for number, some in enumerate(options):
+            some["idempotency_key"] = f"{number}-of-{request.node.name}"
+            first = await got(client.options(**some).enqueue(sdk_tasks.add, 1, b=2))
+            for other in (direct, http):
+                assert other.options(**some).enqueue(sdk_tasks.add, 1, b=2).id == first.id
+                with pytest.raises(IdempotencyConflict):
+                    other.options(**some).enqueue(sdk_tasks.add, 2)
+        shell = await got(client.shell("echo ü 1.0", idempotency_key=f"shell-of-{request.node.name}"))
+        for other in (direct, http):
+            assert other.shell("echo ü 1.0", idempotency_key=f"shell-of-{request.node.name}").id == shell.id
+
+
+async def test_an_idempotency_key_may_be_twice_in_a_batch(client: Any, request: pytest.FixtureRequest) -> None:
+    """Equal calls are one job; calls that differ are refused, and the key is still free."""
+    keyed = client.options(idempotency_key=f"key-of-{request.node.name}")
+    with pytest.raises(IdempotencyConflict, match="two jobs that differ have the idempotency key 'key-of-"):
+        await got(keyed.bulk(sdk_tasks.add, [(1,), (2,)]))
+
+    twice = await got(keyed.bulk(sdk_tasks.add, [(3,), (3,)]))
+
+    assert twice[0] == twice[1]
+    assert await got(twice[0].result(PATIENCE_S)) == 3
+
+
+@pytest.mark.parametrize("nobody", [NOBODY, "nonsense"])
+async def test_a_job_cannot_wait_for_one_that_does_not_exist(client: Any, nobody: str) -> None:
+    """Neither alone nor among others."""
+    some = await got(client.enqueue(sdk_tasks.add, 1))
+    with pytest.raises(UnknownDependency) as alone:
+        await got(client.options(after=[some, nobody]).enqueue(sdk_tasks.add, 1))
+    with pytest.raises(UnknownDependency) as among:
+        await got(client.enqueue_many([Submission("sdk.add"), Submission("sdk.add", after=[nobody])]))
+
+    assert alone.value.dependency == among.value.dependency == nobody
+
+
 async def test_a_job_for_later(client: Any) -> None:
     """At a time, or after a while; it can be called off."""
     at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
@@ -243,6 +291,8 @@ async def test_what_is_wrong_is_told_before_it_is_sent(client: Any) -> None:
         await got(client.enqueue("sdk.add", 1))
     with pytest.raises(ValueError, match="priority is from 1 to 10"):
         await got(client.options(priority=11).enqueue(sdk_tasks.add, 1))
+    with pytest.raises(ValueError, match="scheduled_at has no time zone"):
+        await got(client.options(scheduled_at=datetime(2026, 1, 1)).enqueue(sdk_tasks.add, 1))
     with pytest.raises(ValueError, match="a queue's name"):
         await got(client.options(queue="a b").enqueue(sdk_tasks.add, 1))
 

@@ -153,12 +153,13 @@ def test_a_proxy_is_not_asked_for_this_machine(api: FakeApi, monkeypatch: pytest
 
 
 def test_a_reader_that_leaves_is_no_failure_to_speak_of(api: FakeApi) -> None:
-    """`taskflow … | head` ends without a word."""
+    """`taskflow … | head` ends without a word, with the status of SIGPIPE."""
     api["GET /api/v1/queues"] = Reply(json={"items": [{"n": "x" * 1000}] * 1000})
     process = subprocess.Popen(
         [sys.executable, "-m", "taskflow", "queues", "ls", "--json", "--api", api.url],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
     )
     assert process.stdout is not None
     os.read(process.stdout.fileno(), 1)
@@ -166,7 +167,7 @@ def test_a_reader_that_leaves_is_no_failure_to_speak_of(api: FakeApi) -> None:
 
     assert process.stderr is not None
     assert process.stderr.read() == b""
-    process.wait(30)
+    assert process.wait(30) == 141
 
 
 def test_completion_is_offered(taskflow: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

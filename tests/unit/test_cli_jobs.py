@@ -91,12 +91,12 @@ def test_jobs_are_a_table_without_colours_in_a_pipe(taskflow: Terminal) -> None:
     assert "\x1b" not in done.out
 
 
-def on_a_terminal(api: FakeApi, **variables: str) -> str:
-    """What `jobs ls` shows on a terminal."""
+def on_a_terminal(api: FakeApi, *arguments: str, **variables: str) -> str:
+    """What `jobs ls`, or another command, shows on a terminal."""
     ours, theirs = pty.openpty()
     env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
     subprocess.run(
-        [sys.executable, "-m", "taskflow", "jobs", "ls", "--api", api.url],
+        [sys.executable, "-m", "taskflow", "jobs", *(arguments or ["ls"]), "--api", api.url],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
@@ -133,6 +133,13 @@ def test_ids_stay_whole_on_a_narrow_screen(api: FakeApi, columns: str) -> None:
     assert "hello […" in seen
 
 
+def test_events_stay_whole_on_a_narrow_screen(api: FakeApi) -> None:
+    """Their lines go on in the next one; the facts are folded."""
+    seen = on_a_terminal(api, "show", ID, COLUMNS="40", NO_COLOR="1")
+
+    assert "2026-01-02T03:04:06.000Z  started  RUNNING" in seen
+
+
 def test_filters_arrive_and_pages_are_joined(taskflow: Terminal, api: FakeApi) -> None:
     """A status in any case; a limit beyond one page is filled from several."""
     api["GET /api/v1/jobs"] = [
@@ -162,6 +169,7 @@ def test_a_job_is_shown_with_its_story(taskflow: Terminal) -> None:
     done = taskflow("jobs", "show", ID)
 
     assert "w1 runs it." in done.out
+    assert "5 of 10, where 10 is the most urgent (submit -p 5)" in done.out
     assert "40% half-way" in done.out
     assert "started" in done.out
     assert "line 5\n" not in done.out

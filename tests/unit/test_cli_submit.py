@@ -138,6 +138,29 @@ def test_what_makes_no_sense_is_a_usage_error(
     assert api.asked == []
 
 
+def test_help_tells_the_default_of_retries(taskflow: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a command that fails may otherwise be run four times, to somebody's surprise."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+    assert "[3, or 0 with --wait]" in taskflow("submit", "--help").out
+
+
+@pytest.mark.parametrize("arguments", [["x"], ["--key", "k", "x"]])
+def test_a_job_is_handed_in_once_though_the_answer_was_lost(
+    taskflow: Terminal, api: FakeApi, arguments: list[str]
+) -> None:
+    """It is sent again with the same key, be it the user's or one of the command's own."""
+    api["POST /jobs"] = [Reply(201, text="", headers={"Content-Length": "10"}), CREATED]
+
+    done = taskflow("submit", *arguments)
+
+    assert done == (0, "j\n", "")
+    keys = [asked.headers.get("idempotency-key", asked.body.get("idempotency_key")) for asked in api.asked]
+    assert len(keys) == 2
+    assert keys[0] == keys[1] == ("k" if "k" in arguments else keys[0])
+    assert keys[0]
+
+
 def test_json_is_the_answer_of_the_api(taskflow: Terminal) -> None:
     """One document on stdout."""
     done = taskflow("submit", "--json", "true")
@@ -185,6 +208,59 @@ def test_a_new_attempt_is_told(taskflow: Terminal, api: FakeApi) -> None:
     done = taskflow("submit", "--wait", "x")
 
     assert done == (0, "a\na\nb\n", "Job j\nAttempt 2\nSucceeded.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "retries"),
+    [
+        ([], None),
+        (["--wait"], 0),
+        (["--wait", "--retries", "2"], 2),
+        (["--wait", "--key", "k"], None),  # else it were another job than without --wait
+    ],
+)
+def test_what_is_waited_for_runs_once_unless_told_otherwise(
+    taskflow: Terminal, api: FakeApi, arguments: list[str], retries: int | None
+) -> None:
+    """As if it ran here."""
+    api[STREAM] = stream(end("failed", {"exit_code": 3}, "ExitCode: it exited with 3"))
+
+    taskflow("submit", *arguments, "x")
+
+    assert api.asked[0].body.get("retries_max") == retries
+
+
+def test_a_retry_is_told_also_when_there_is_no_output(taskflow: Terminal, api: FakeApi) -> None:
+    """With its reason and its time while it is waited for, and what came in between looks at the end."""
+    at, due = "2026-01-02T03:04:05.000Z", "2026-01-02T03:04:06.000Z"
+    retries = [{"type": "job.retrying", "attempt": n, "at": at, "due_at": due, "error": "ExitCode"} for n in (1, 2)]
+    error = {"class": "ExitCode", "message": "it exited with 3", "traceback": None}
+    api["GET /api/v1/jobs/j"] = Reply(json={"attempt_count": 1, "error": error, "retry_policy": {"max_attempts": 4}})
+    told = threading.Event()
+    asked: list[int] = []
+
+    def events(_: object) -> Reply:
+        asked.append(1)
+        if len(asked) > 1:
+            told.set()
+        return Reply(json={"items": [] if not told.is_set() else retries[:1] if len(asked) == 2 else retries})
+
+    def pieces() -> Iterator[bytes]:
+        assert told.wait(30)
+        yield end("failed", {"exit_code": 3}, "ExitCode: it exited with 3").encode()
+
+    api["GET /api/v1/jobs/j/events"] = events
+    api[STREAM] = Reply(pieces=pieces())
+
+    done = taskflow("submit", "--wait", "--retries", "3", "x")
+
+    assert (done.status, done.out) == (3, "")
+    assert done.err.splitlines() == [
+        "Job j",
+        "Attempt 1 failed: it exited with 3; attempt 2 of 4 in 1 s",
+        "Attempt 2 failed: ExitCode; attempt 3 of 4",
+        "Failed: ExitCode: it exited with 3",
+    ]
 
 
 def test_messages_may_come_in_any_pieces(taskflow: Terminal, api: FakeApi) -> None:
@@ -244,6 +320,24 @@ def read_line(pipe: Any) -> bytes:
     """One line of the process."""
     line: bytes = pipe.readline()
     return line
+
+
+def test_a_reader_that_leaves_ends_the_waiting(api: FakeApi) -> None:
+    """`taskflow submit --wait … | head -1` ends as SIGPIPE would end it, without a traceback."""
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(1, 2000):
+            yield log(f"{number}-0", "x" * 1000 + "\n").encode()
+
+    api[STREAM] = Reply(pieces=pieces())
+    process = waiting(api)
+    read_line(process.stdout)
+    assert process.stdout is not None
+    process.stdout.close()
+
+    assert process.stderr is not None
+    assert process.stderr.read() == b"Job j\n"
+    assert process.wait(30) == 141
 
 
 def test_ctrl_c_cancels_and_waits_for_the_end(api: FakeApi) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from taskflow import AsyncClient, Client, Registry, RetryPolicy, Submission
-from taskflow.submission import fingerprint, named_job, new_job, shell_job
+from taskflow.body import fingerprint
+from taskflow.submission import named_job, new_job, shell_job
 
 ID = "019b7c3f-0000-7000-8000-000000000000"
 OTHER = "019b7c3f-0000-7000-8000-000000000001"
@@ -44,6 +45,13 @@ def test_a_name_that_only_workers_know_will_do() -> None:
     assert new_job(Submission("elsewhere", None), ID, Registry()).payload == b"null"
 
 
+def test_a_job_waits_once_for_each_other() -> None:
+    """However often that is named."""
+    job = new_job(Submission("x", after=[OTHER, ID, OTHER]), ID, Registry())
+
+    assert job.dependencies == (OTHER, ID)
+
+
 def test_times_and_order() -> None:
     """Seconds become milliseconds, priority becomes order."""
     at = datetime(2026, 1, 2, tzinfo=UTC)
@@ -68,7 +76,16 @@ def test_times_and_order() -> None:
         (Submission("x", timeout_s=0), "timeout_s is a number"),
         (Submission("x", ttl_s=float("inf")), "ttl_s is a number"),
         (Submission("", name="n"), "1 to 255"),
+        (Submission("x", name="\ud800"), "half a surrogate pair"),
+        (Submission("\udfff"), "half a surrogate pair"),
+        (Submission("x", owner=""), "an owner has 1 to 255"),
+        (Submission("x", owner="o" * 256), "an owner has 1 to 255"),
+        (Submission("x", owner="a\0b"), "an owner has 1 to 255 characters, none of them NUL"),
+        (Submission("x", owner="\ud800"), "an owner has .* half a surrogate pair"),
+        (Submission("x", timeout_s=365 * 86_400 + 1), "timeout_s is a number of seconds from 0.001 to 31,536,000"),
+        (Submission("x", delay_s=3650 * 86_400 + 1), "delay_s is a number of seconds from 0 to 315,360,000"),
         (Submission("x", delay_s=1, scheduled_at=datetime(2026, 1, 1, tzinfo=UTC)), "not both"),
+        (Submission("x", scheduled_at=datetime(2026, 1, 1)), r"no time zone.*value\.astimezone\(\) for local time"),
         (Submission("x", "y" * 65_536), "65,536 bytes"),
         (Submission("x", {"a": object()}), "JSON"),
         (Submission("x", idempotency_key="a b"), "visible ASCII"),

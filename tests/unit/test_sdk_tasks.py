@@ -104,14 +104,44 @@ async def async_generator() -> AsyncIterator[int]:
     yield 1
 
 
+class Calculator:
+    """Has methods."""
+
+    def method(self, a: int) -> int:
+        """No task, for want of an object."""
+        return a
+
+    @staticmethod
+    def static(a: int) -> int:
+        """Needs none."""
+        return a
+
+
+def test_a_static_method_can_be_a_task() -> None:
+    """It needs no object."""
+    made = Registry().task(Calculator.static)
+
+    assert (made.name, made(3)) == ("static", 3)
+
+
 @pytest.mark.parametrize(
     ("options", "function", "reason"),
     [
         ({"name": "@shell"}, noop, "executors"),
         ({"name": "x" * 256}, noop, "1 to 255"),
         ({"name": "a\0b"}, noop, "NUL"),
-        ({"timeout_s": 0}, noop, "more than 0"),
-        ({"timeout_s": -1}, noop, "more than 0"),
+        ({"name": ""}, noop, "1 to 255"),
+        ({"name": 5}, noop, "name is a str, not 5"),
+        ({"name": "\ud800"}, noop, "half a surrogate pair"),
+        ({"timeout_s": 0}, noop, r"timeout_s of task 'noop' is a number of seconds from 0\.001"),
+        ({"timeout_s": -1}, noop, "timeout_s of task"),
+        ({"timeout_s": float("nan")}, noop, "timeout_s of task"),
+        ({"timeout_s": 1e9}, noop, "to 31,536,000"),
+        ({"timeout_s": "30"}, noop, "timeout_s of task 'noop' is a number of seconds, not '30'"),
+        ({"queue": "a b"}, noop, "a queue's name"),
+        ({"queue": 1}, noop, "queue of task 'noop' is a str"),
+        ({"retry_policy": 3}, noop, "retry_policy of task 'noop' is a RetryPolicy, not 3"),
+        ({}, Calculator.method, "is a method, and a worker has no object to call it on"),
         ({}, generator, "generator"),
         ({}, async_generator, "generator"),
         ({}, 3, "must be a function"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -125,6 +126,24 @@ def test_delay_runs_the_task_here() -> None:
     assert (jobs[0].payload, jobs[-1].result, len(jobs[:1])) == ({"args": [1], "kwargs": {"b": 2}}, "hello ann", 1)
     assert [job.id for job in jobs.of(add)] == [handle.id]
     assert "add COMPLETED" in repr(jobs)
+
+
+async def test_a_parameter_may_have_any_name() -> None:
+    """Also those of the methods that hand it on."""
+
+    @tasks.task
+    def named(self: int, task: str, args: int = 0, kwargs: int = 0) -> list[Any]:
+        return [self, task, args, kwargs]
+
+    with inline() as jobs:
+        assert named.delay(self=1, task="x").result() == [1, "x", 0, 0]
+        assert named.options(priority=9).delay(task="x", self=1, args=2, kwargs=3).result() == [1, "x", 2, 3]
+        assert Client(NOWHERE).enqueue(named, 1, task="x").result() == [1, "x", 0, 0]
+        handle = await AsyncClient(NOWHERE).enqueue(named, self=1, task="x")
+        assert await handle.result() == [1, "x", 0, 0]
+        Client(NOWHERE).enqueue_many([named.prepare(self=1, task="x"), named.options(priority=9).prepare(1, task="x")])
+    assert [job.status for job in jobs] == ["COMPLETED"] * 6
+    assert named(self=1, task="x") == [1, "x", 0, 0]
 
 
 def test_any_client_is_diverted_and_comes_back() -> None:
@@ -323,14 +342,92 @@ def test_an_interrupted_test_ends() -> None:
     assert jobs[0].status is JobStatus.CANCELED
 
 
-def test_the_fixture(tmp_path: Path) -> None:
-    """`taskflow_jobs` is there for those who name the plugin."""
+class Odd(BaseException):
+    """What is no Exception."""
+
+
+@tasks.task
+def raises(what: str) -> None:
+    """Raise what is no Exception."""
+    raise {"cancel": asyncio.CancelledError, "exit": SystemExit, "odd": Odd}[what]("bye")
+
+
+@tasks.task
+async def raises_on_a_loop(what: str) -> None:
+    """The same."""
+    await asyncio.sleep(0)
+    raises(what)
+
+
+@pytest.mark.parametrize("what", ["cancel", "exit", "odd"])
+async def test_whatever_a_task_raises_is_a_failed_job(what: str) -> None:
+    """As with a worker, in a thread or on a loop; the test goes on."""
+    once = RetryPolicy(max_attempts=1)
+    with inline(), Client(NOWHERE) as client:
+        for task in (raises, raises_on_a_loop):
+            job = client.options(retry_policy=once).enqueue(task, what).wait()
+            assert (job.status, job.error and job.error.message) == (JobStatus.FAILED, "bye")
+            async with AsyncClient(NOWHERE) as other:
+                handle = await other.options(retry_policy=once).enqueue(task, what)
+                assert await handle.status() is JobStatus.FAILED
+
+
+async def test_a_test_that_is_canceled_ends() -> None:
+    """What cancels the test is not the task's."""
+
+    @tasks.task
+    async def endless() -> None:
+        await asyncio.sleep(3600)
+
+    with inline() as jobs:
+        async with AsyncClient(NOWHERE) as client:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(client.enqueue(endless), 0.05)
+    assert jobs[0].status is JobStatus.CANCELED
+
+
+def test_what_a_task_logs_is_in_its_output(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """From INFO on, as with a worker; afterwards the streams and the loggers are as before."""
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])  # some test may have set up others
+    monkeypatch.setattr(logging.getLogger(), "level", logging.WARNING)
+    before = (sys.stdout, sys.stderr, logging.getLogger().level, list(logging.getLogger().handlers))
+
+    @tasks.task
+    def logs() -> None:
+        logging.getLogger("mine").debug("no")
+        logging.getLogger("mine").info("yes")
+        print("printed")  # noqa: T201 - to be seen in the log
+
+    with inline():
+        text = "".join(map(str, logs.delay().logs()))
+        print("outside")  # noqa: T201 - not to be seen there
+
+    assert text == "INFO mine: yes\nprinted\n"
+    assert capsys.readouterr().out == "printed\noutside\n"
+    assert before == (sys.stdout, sys.stderr, logging.getLogger().level, list(logging.getLogger().handlers))
+
+
+@pytest.mark.parametrize("capture", ["fd", "sys", "no"])
+def test_the_fixture(tmp_path: Path, capture: str) -> None:
+    """`taskflow_jobs` is there for those who name the plugin, and has the output however pytest takes it."""
     (tmp_path / "conftest.py").write_text('pytest_plugins = ["taskflow.testing"]')
     (tmp_path / "test_it.py").write_text(
         "from taskflow import task\n\n"
-        "@task\ndef double(n):\n    return 2 * n\n\n"
-        "def test_it(taskflow_jobs):\n    assert double.delay(2).result() == 4\n    assert len(taskflow_jobs) == 1\n"
+        "@task\ndef double(n):\n    print('hi')\n    return 2 * n\n\n"
+        "def test_it(taskflow_jobs):\n    handle = double.delay(2)\n    assert handle.result() == 4\n"
+        "    assert ''.join(map(str, handle.logs())) == 'hi\\n'\n    assert len(taskflow_jobs) == 1\n"
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "."]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        f"--capture={capture}",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        ".",
+        ".",
+    ]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "1 passed" in done.stdout, done.stdout + done.stderr

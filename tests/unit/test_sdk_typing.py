@@ -20,6 +20,9 @@ def add(a: int, b: int = 0) -> int:
 async def send(to: str, *, urgent: bool = False) -> list[str]:
     return [to]
 
+@task
+def order(self: int, task: str, client: str = "") -> None: ...
+
 client = Client()
 
 reveal_type(add(1, 2))                                   # int
@@ -36,6 +39,13 @@ async def asynchronous(client: AsyncClient) -> None:
     handle = await client.enqueue(send, "a", urgent=True)
     reveal_type(await handle.result())                   # list[str]
     reveal_type(await handle.progress())                 # taskflow.job.Progress | None
+
+order.delay(self=1, task="x", client="y")
+order.options(priority=9).delay(task="x", self=1)
+client.enqueue(order, self=1, task="x")
+order.prepare(1, task="x")
+order(self=1, task="x")
+order.delay(self=1, task=2)              # E: arg-type
 
 add("1")                                 # E: arg-type
 add.delay("1")                           # E: arg-type

@@ -10,10 +10,9 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from taskflow.commands.bar import Bar
 from taskflow.commands.errors import CommandFailed
-from taskflow.commands.http import Api, Unavailable, Unreachable, job_path
+from taskflow.commands.http import PAUSES_S, Api, Unavailable, Unreachable, job_path
 
 PATIENCE_S: Final = 60.0  # without a word from the api
-PAUSES_S: Final = (0.1, 0.3, 1.0, 2.0)
 
 Say = Callable[[str], None]
 

@@ -2,10 +2,13 @@
 
 import ipaddress
 import json
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, repeat
 from typing import Any, Final, Self
 from urllib.parse import quote, urlsplit
+from uuid import uuid4
 
 import httpx
 
@@ -16,10 +19,16 @@ TIMEOUT_S: Final = 30.0
 SILENCE_S: Final = 45.0  # a stream says something every 15 s, if only that it lives
 JSON: Final = {"Content-Type": "application/json"}
 V1: Final = "/api/v1"
+PATIENCE_S: Final = 20.0  # from the first answer that was lost
+PAUSES_S: Final = (0.1, 0.3, 1.0, 2.0)
 
 
 class Unreachable(CommandFailed):
     """Nothing answered, or the connection broke; the same call may succeed later."""
+
+
+class Nobody(Unreachable):
+    """Nothing answered, so that nothing can have been done."""
 
 
 class Unavailable(CommandFailed):
@@ -54,6 +63,23 @@ class Api:
         """Do something."""
         return self._call("POST", path, body=body)
 
+    def create(self, path: str, body: Mapping[str, object]) -> Any:
+        """Make something, and once: a request whose answer was lost is sent again with the same key."""
+        headers = {} if "idempotency_key" in body else {"Idempotency-Key": f"cli-{uuid4()}"}
+        pauses = chain(PAUSES_S, repeat(PAUSES_S[-1]))
+        lost_at: float | None = None
+        while True:
+            try:
+                return self._call("POST", path, body=body, headers=headers)
+            except Unreachable as failure:
+                now = time.monotonic()
+                if lost_at is None and isinstance(failure, Nobody):
+                    raise
+                lost_at = now if lost_at is None else lost_at
+                if now - lost_at > PATIENCE_S:
+                    raise
+            time.sleep(next(pauses))
+
     def patch(self, path: str, body: object) -> Any:
         """Change something."""
         return self._call("PATCH", path, body=body)
@@ -85,12 +111,24 @@ class Api:
             raise self._not_taskflow()
         return found
 
-    def _call(self, method: str, path: str, *, body: object = None, query: Mapping[str, object] | None = None) -> Any:
+    def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
         params = {name: str(value) for name, value in (query or {}).items() if value is not None}
         content = None if body is None else json.dumps(body, allow_nan=False).encode()
         with self._sentences():
             response = self._client.request(
-                method, path, params=params or None, content=content, headers=JSON if content else None
+                method,
+                path,
+                params=params or None,
+                content=content,
+                headers={**(JSON if content else {}), **(headers or {})},
             )
             if not response.is_success:
                 raise self._refusal(response)
@@ -107,7 +145,7 @@ class Api:
         try:
             yield
         except httpx.ConnectError:
-            raise Unreachable(
+            raise Nobody(
                 f"Nothing answers at {self.url}; start it with `taskflow up`, or name another with --api."
             ) from None
         except httpx.TimeoutException:

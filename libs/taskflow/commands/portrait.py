@@ -52,7 +52,7 @@ def _facts(job: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
         ("queue", job["queue"]),
         ("type", job["type"] if not job["task"] else f"{job['type']} {job['task']}"),
         ("payload", _json(job["payload"])),
-        ("priority", f"{job['priority']} (10 is the most urgent)"),
+        ("priority", _priority(job["priority"])),
         ("attempts", f"{job['attempt_count']} of {policy['max_attempts']}"),
         ("owner", job["owner"]),
         ("after", " ".join(job["dependencies"]) or None),
@@ -66,6 +66,12 @@ def _facts(job: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
         ("took", took),
         ("result", None if job["result"] is None else _json(job["result"])),
     ]
+
+
+def _priority(priority: int) -> str:
+    """In the words of both doors; what `submit -p` takes beyond this scale is shown as its ends."""
+    beyond = {10: " or lower", 1: " or higher"}.get(priority, "")
+    return f"{priority} of 10, where 10 is the most urgent (submit -p {10 - priority}{beyond})"
 
 
 def _time(iso: str | None) -> str | None:

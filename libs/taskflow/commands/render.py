@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -77,10 +77,12 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[str | Text]], *, flexi
 
 def show(what: RenderableType) -> None:
     """Put something on the screen; a table that is wider goes on in the next line, so that ids stay whole."""
-    screen = console()
-    if isinstance(what, Table):
-        screen.width = max(screen.width, screen.measure(what, options=screen.options.update(width=PIPE_WIDTH)).maximum)
-    screen.print(what, crop=False)
+    for part in what.renderables if isinstance(what, Group) else [what]:
+        screen = console()
+        if isinstance(part, Table) and all(column.width for column in part.columns):
+            wide = screen.options.update(width=PIPE_WIDTH)
+            screen.width = max(screen.width, screen.measure(part, options=wide).maximum)
+        screen.print(part, crop=False)
 
 
 def facts(pairs: Sequence[tuple[str, RenderableType | None]]) -> Table:

@@ -25,7 +25,10 @@ Timeout = Annotated[
     typer.Option(parser=duration_s, metavar="DURATION", rich_help_panel=_WHEN, help="How long one attempt may take"),
 ]
 Retries = Annotated[
-    int | None, typer.Option(min=0, rich_help_panel=_WHEN, help="How often it may run again after a failure")
+    int | None,
+    typer.Option(
+        min=0, rich_help_panel=_WHEN, help="How often it may run again after a failure  \\[3, or 0 with --wait]"
+    ),
 ]
 Delay = Annotated[
     float | None,
@@ -143,13 +146,16 @@ def _common(
 def _hand_in(body: dict[str, Any], wait: bool, as_json: bool, url: str | None, token: str | None) -> None:
     from taskflow.commands.http import Api
 
+    if wait and body["retries_max"] is None and body["idempotency_key"] is None:
+        body["retries_max"] = 0  # as if it ran here; with a key it must be the same job as without --wait
+    said = {name: value for name, value in body.items() if value is not None}
     with Api(url, token) as api:
-        answer = api.post("/jobs", {name: value for name, value in body.items() if value is not None})
+        answer = api.create("/jobs", said)
         job_id = api.field(answer, "id")
         if wait:
             from taskflow.commands.wait import wait_for
 
-            raise typer.Exit(wait_for(api, job_id, as_json=as_json))
+            raise typer.Exit(wait_for(api, job_id, as_json=as_json, retries=body["retries_max"] != 0))
     if as_json:
         from taskflow.commands.render import show_json
 

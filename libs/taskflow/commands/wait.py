@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, BinaryIO, Final
 
 import typer
@@ -28,8 +28,8 @@ CANCELED: Final = 130
 SIGNALED: Final = 128
 
 
-def wait_for(api: Api, job_id: str, *, as_json: bool) -> int:
-    """Show a job's output until it ends, then how it ended; the status to exit with.
+def wait_for(api: Api, job_id: str, *, as_json: bool, retries: bool = False) -> int:
+    """Show a job's output until it ends, then how it ended; the status to exit with.  `retries`: it may have some.
 
     For programs, all output goes to stderr and stdout is one document that tells the end.
     """
@@ -37,7 +37,7 @@ def wait_for(api: Api, job_id: str, *, as_json: bool) -> int:
     output = Output(err if as_json else out, err)
     say = _Speaker(output)
     say(f"Job {job_id}")
-    with _interrupts(api, job_id, say):
+    with _interrupts(api, job_id, say), _told(api, job_id, say, retries):
         end = follow(api, job_id, output, say, door=DOOR)
     if as_json:
         from taskflow.commands.render import show_json
@@ -76,6 +76,14 @@ def _sentence(end: dict[str, Any]) -> str:
         error = error.get("message")
     first = str(error).strip().splitlines()[-1] if error and str(error).strip() else ""
     return f"{str(status).capitalize()}{': ' + harmless(first) if first else '.'}"
+
+
+def _told(api: Api, job_id: str, say: "_Speaker", retries: bool) -> AbstractContextManager[None]:
+    if not retries:
+        return nullcontext()
+    from taskflow.commands.retrying import retries_told
+
+    return retries_told(api, job_id, say)
 
 
 class _Speaker:

@@ -14,15 +14,17 @@ from threading import get_ident
 from time import time_ns
 from types import TracebackType
 
+from taskflow.body import fingerprint, firsts
 from taskflow.calling import encode_result
 from taskflow.context import Context, running
 from taskflow.errors import Fatal, IdempotencyConflict
 from taskflow.inline import calls
 from taskflow.inline.calls import Caller
 from taskflow.inline.entry import Entry
+from taskflow.inline.hearing import heard
 from taskflow.inline.transport import InlineTransport
 from taskflow.job import JobError, Progress
-from taskflow.submission import Submission, fingerprint, new_job
+from taskflow.submission import Submission, new_job
 from taskflow.tasks import Registry, Task
 from taskflow_domain import TERMINAL, IdFactory, JobStatus
 from taskflow_streams import NewJob, UnknownDependency
@@ -54,6 +56,7 @@ class Bench:
                 for dependency in entry.new.dependencies:
                     if dependency not in self.entries:
                         raise UnknownDependency(entry.new.id, dependency)
+            firsts([entry.new for entry in made], [one.idempotency_key for one in batch])
             ids = [self._tied(one, entry.new) for one, entry in zip(batch, made, strict=True)]
             for job_id, entry in zip(ids, made, strict=True):
                 if job_id == entry.new.id:
@@ -149,13 +152,14 @@ class Bench:
         )
         try:
             body, is_async = calls.find(entry)
-            entry.value = encode_result(await caller(body, is_async, entry.context))
+            with heard():
+                entry.value = encode_result(await caller(body, is_async, entry.context))
             status = JobStatus.COMPLETED
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if calls.ends_the_test(error):
+                self._end(entry, JobStatus.CANCELED)
+                raise
             status = self._failed(entry, error)
-        except BaseException:  # the test itself ends
-            self._end(entry, JobStatus.CANCELED)
-            raise
         entry.context = None
         with self._lock:
             if status is JobStatus.READY:

@@ -7,9 +7,11 @@ import inspect
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -57,11 +59,17 @@ async def awaited(body: Body, is_async: bool, context: Context) -> Any:
         return body()
 
     async def inside_loop() -> Any:
-        return await inside()
+        try:
+            return await inside()
+        except SystemExit as error:  # which would end the loop, and the test with it
+            return _Exited(error)
 
-    if is_async:
-        return await asyncio.create_task(inside_loop(), context=contextvars.copy_context())
-    return await asyncio.to_thread(inside)
+    if not is_async:
+        return await asyncio.to_thread(inside)
+    result = await asyncio.create_task(inside_loop(), context=contextvars.copy_context())
+    if isinstance(result, _Exited):
+        raise result.error
+    return result
 
 
 async def blocking(body: Body, is_async: bool, context: Context) -> Any:
@@ -75,6 +83,22 @@ async def blocking(body: Body, is_async: bool, context: Context) -> Any:
         return asyncio.run(inside_loop()) if is_async else body()
 
     return _away_from_loops(lambda: contextvars.copy_context().run(inside))
+
+
+def ends_the_test(error: BaseException) -> bool:
+    """Whether it is for the test that called, not the end of an attempt: Ctrl-C, a loop that stops, `pytest.fail`."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task() if _is_on_a_loop() else None
+        return task is not None and task.cancelling() > 0
+    outcome = getattr(sys.modules.get("_pytest.outcomes"), "OutcomeException", KeyboardInterrupt)
+    return isinstance(error, KeyboardInterrupt | GeneratorExit | outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exited:
+    """An attempt that raised SystemExit."""
+
+    error: SystemExit
 
 
 def _away_from_loops(call: Callable[[], T]) -> T:

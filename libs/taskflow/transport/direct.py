@@ -7,9 +7,10 @@ from math import inf
 from time import monotonic
 from typing import Final, TypeAlias, TypeVar
 
+from taskflow.body import fingerprint, firsts
 from taskflow.errors import IdempotencyConflict
 from taskflow.job import Job, LogEntry, of_record
-from taskflow.submission import Submission, batches, fingerprint, new_job
+from taskflow.submission import Submission, batches, new_job
 from taskflow.tasks import Registry
 from taskflow.transport.output import Output
 from taskflow.transport.patience import ASKING_S, FIRST_S, Patience
@@ -120,6 +121,7 @@ class RedisTransport:
         keyed = [(i, key) for i, submission in enumerate(batch) if (key := submission.idempotency_key)]
         if not keyed:
             return []
+        firsts(jobs, [submission.idempotency_key for submission in batch])
         rows = [(key, jobs[i].id, fingerprint(jobs[i])) for i, key in keyed]
         claimed = await patiently(lambda: self.store.claim(rows))
         for (i, key), (_, _, ours), claim in zip(keyed, rows, claimed, strict=True):

@@ -1,33 +1,33 @@
 """Over HTTP, through the api.  Each request that creates has a key, so that it is sent again and never doubled."""
 
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf
 from time import monotonic
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
 import orjson
 
+from taskflow.body import body_of, firsts
 from taskflow.errors import IdempotencyConflict, Refused, Unauthorized
 from taskflow.job import Job, LogEntry, of_json
 from taskflow.submission import Submission, batches, new_job
 from taskflow.tasks import Registry
+from taskflow.transport.connections import CONNECT_S, TIMEOUT_S, Connections
 from taskflow.transport.patience import FIRST_S, Patience
-from taskflow_domain import datetime_of_ms, iso_of_ms, ms_of_iso, priority_of_order
-from taskflow_streams import NewJob, Unavailable
+from taskflow_domain import datetime_of_ms, ms_of_iso
+from taskflow_streams import Unavailable, UnknownDependency
 
 BATCH: Final = 250  # of the largest payloads, half of what the api takes in one body
 LONGEST_PAUSE_S: Final = 10.0  # that the api may ask for
-TIMEOUT_S: Final = 30.0
-CONNECT_S: Final = 5.0
-WAIT_S: Final = 20.0  # of one request that waits for a job
 LATE_S: Final = 5.0  # that its answer may be
 SILENCE_S: Final = 45.0  # a stream says something every 15 s, if only that it lives
 PAGE: Final = 1000
-LOCAL: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+DEPENDENCY: Final = re.compile(r"(jobs\[(?P<job>\d+)\]\.)?dependencies\[(?P<which>\d+)\]")
 AGAIN: Final = frozenset({429, 502, 503, 504})
 
 
@@ -37,24 +37,25 @@ class HttpTransport:
     def __init__(self, url: str, token: str | None = None, *, http: httpx.AsyncClient | None = None) -> None:
         self.url = url.rstrip("/")
         self._answered = False  # ever
-        self._http = http or httpx.AsyncClient(
-            base_url=self.url,
-            headers={"Authorization": f"Bearer {token}"} if token else {},
-            timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_S),
-            trust_env=urlsplit(url).hostname not in LOCAL,  # no proxy leads to this machine
-        )
+        self._connections = Connections(self.url, token, http)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._connections.close()
 
     async def submit(self, submissions: Iterable[Submission], tasks: Registry) -> list[str]:
-        """Enqueue jobs, each batch all or nothing.  Raises Refused, IdempotencyConflict."""
+        """Enqueue jobs, each batch all or nothing.  Raises UnknownDependency, IdempotencyConflict, Refused."""
         ids: list[str] = []
         for batch in batches(submissions, BATCH):
-            bodies = [_body(new_job(one, "", tasks), one.idempotency_key) for one in batch]
-            answer = await self._create(bodies)
-            ids += [job["id"] for job in answer]
+            jobs = [new_job(one, "", tasks) for one in batch]
+            keys = [one.idempotency_key for one in batch]
+            places = firsts(jobs, keys)  # the api takes a key only once in a batch
+            bodies = {i: body_of(jobs[i], orjson.Fragment(jobs[i].payload)) for i in dict.fromkeys(places)}
+            for i, body in bodies.items():
+                if keys[i] is not None:
+                    body["idempotency_key"] = keys[i]
+            made = dict(zip(bodies, await self._create(list(bodies.values())), strict=True))
+            ids += [made[i]["id"] for i in places]
         return ids
 
     async def get(self, job_id: str) -> Job | None:
@@ -66,13 +67,8 @@ class HttpTransport:
         deadline = inf if timeout_s is None else monotonic() + timeout_s
         patience = Patience.until(deadline)
 
-        def limits() -> dict[str, Any]:
-            left_s = max(0.0, min(WAIT_S, deadline - monotonic()))
-            timeout = httpx.Timeout(left_s + LATE_S, connect=CONNECT_S)
-            return {"params": {"timeout_s": round(left_s, 3)}, "timeout": timeout}
-
         while True:
-            job = self._job(await self._ask("GET", f"{_path(job_id)}/wait", patience, limits))
+            job = self._job(await self._ask("GET", f"{_path(job_id)}/wait", patience, waits_until=deadline))
             if job is None or job.ended or monotonic() >= deadline:
                 return job
 
@@ -107,7 +103,7 @@ class HttpTransport:
         while True:
             away = Unavailable(f"the api at {self.url} breaks the stream off before the job has ended")
             try:
-                async with self._http.stream(
+                async with self._connections.waits.stream(
                     "GET",
                     f"{_path(job_id)}/logs/stream",
                     headers={"Last-Event-ID": after, "Accept": "text/event-stream"},
@@ -133,7 +129,7 @@ class HttpTransport:
                 raise away
 
     async def _create(self, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """One job by itself: it may have a key of its own, which counts the same at every door."""
+        """One job goes by itself: its key is the user's own, if it has one."""
         alone = len(bodies) == 1
         content = orjson.dumps(bodies[0] if alone else {"jobs": bodies})
         headers = {"Content-Type": "application/json"}
@@ -143,6 +139,9 @@ class HttpTransport:
         response = await self._ask("POST", path, content=content, headers=headers)
         if response.status_code == 409 and "key" in _error(response)["message"]:
             raise IdempotencyConflict(_error(response)["message"])
+        if response.status_code == 400 and (found := DEPENDENCY.fullmatch(_error(response)["field"])):
+            place, which = int(found["job"] or 0), int(found["which"])
+            raise UnknownDependency("", bodies[place]["dependencies"][which])
         self._expect(response)
         with _understood(response):
             answer = response.json()
@@ -160,14 +159,17 @@ class HttpTransport:
         method: str,
         path: str,
         patience: Patience | None = None,
-        limits: Callable[[], dict[str, Any]] = dict,
+        waits_until: float | None = None,
         **request: Any,
     ) -> httpx.Response:
-        """The answer, asked for again while there is none; `limits` is what each try adds to the request."""
+        """The answer, asked for again while there is none; `waits_until` is the deadline of one that may be long."""
         patience = patience or Patience()
         while True:
             try:
-                response = await self._http.request(method, path, **request, **limits())
+                if waits_until is None:
+                    response = await self._connections.questions.request(method, path, **request)
+                else:
+                    response = await self._wait(path, waits_until)
             except httpx.TransportError as error:
                 if not await self._rest(patience):
                     raise self._away(error) from None
@@ -179,6 +181,11 @@ class HttpTransport:
             told = response.headers.get("Retry-After", "")
             if not await self._rest(patience, min(float(told), LONGEST_PAUSE_S) if told.isdigit() else None):
                 return response
+
+    async def _wait(self, path: str, deadline: float) -> httpx.Response:
+        async with self._connections.turn(deadline) as wait_s:
+            timeout = httpx.Timeout(wait_s + LATE_S, connect=CONNECT_S)
+            return await self._connections.waits.get(path, params={"timeout_s": round(wait_s, 3)}, timeout=timeout)
 
     async def _rest(self, patience: Patience, told_s: float | None = None) -> bool:
         """Pause before the next try; False when there shall be none.  One that never answered is given up soon."""
@@ -200,32 +207,6 @@ class HttpTransport:
         return Unavailable(f"the api at {self.url} does not answer ({why}); check the address, and that it runs")
 
 
-def _body(job: NewJob, key: str | None) -> dict[str, Any]:
-    """A job as the api takes it; what is unset is left out."""
-    policy = job.retry.model_dump(mode="json", exclude_defaults=True)
-    fields = {
-        "name": job.name,
-        "queue": job.queue,
-        "payload": orjson.Fragment(job.payload),
-        "priority": priority_of_order(job.order),
-        "dependencies": list(job.dependencies),
-        "type": job.type,
-        "task": job.task,
-        "retry_policy": policy or None,
-        "timeout_s": _seconds(job.timeout_ms),
-        "scheduled_at": None if job.due_ms is None else iso_of_ms(job.due_ms),
-        "delay_s": _seconds(job.delay_ms),
-        "ttl_s": _seconds(job.ttl_ms),
-        "owner": job.owner,
-        "idempotency_key": key,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _seconds(ms: int | None) -> float | None:
-    return None if ms is None else ms / 1000
-
-
 def _path(job_id: str) -> str:
     return f"/api/v1/jobs/{quote(job_id, safe='')}"
 
@@ -243,12 +224,13 @@ def _strange(response: httpx.Response) -> str:
     return f"{response.url} answered {response.status_code}, which TaskFlow would not; check the address"
 
 
-def _error(response: httpx.Response) -> dict[str, Any]:
+def _error(response: httpx.Response) -> dict[str, str]:
     try:
         error: dict[str, Any] = response.json()["error"]
-        return {"message": str(error["message"]), "code": str(error["code"])}
+        field = error["details"][0]["field"] if error.get("details") else ""
+        return {"message": str(error["message"]), "code": str(error["code"]), "field": str(field)}
     except (ValueError, KeyError, TypeError):
-        return {"message": _strange(response), "code": ""}
+        return {"message": _strange(response), "code": "", "field": ""}
 
 
 async def _events(response: httpx.Response, patience: Patience) -> AsyncIterator[tuple[str, dict[str, Any]]]:
