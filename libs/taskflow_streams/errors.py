@@ -47,6 +47,7 @@ def translated() -> Iterator[None]:
         redis_errors.ReadOnlyError,
         redis_errors.TryAgainError,
         redis_errors.ClusterDownError,
+        redis_errors.InvalidResponse,  # something answers there that is no Redis
         OSError,
     ) as error:
         raise Unavailable(str(error) or type(error).__name__) from error
