@@ -8,7 +8,7 @@ id=$(echo "{\"name\": \"minimal $$\", \"queues\": [\"${2:-general}\"], \"concurr
 beat() { # keeps the lease, until the answer names the job, for it was canceled or lost, or none comes; or the worker is gone
   while sleep 1; kill -0 $$ && echo "{\"running\": [\"$job\"]}" | post "$id/heartbeat" 5 >"$tmp/beat" && ! grep -q "$job" "$tmp/beat"
   do :; done; kill "$pid"; }
-trap 'kill $pid $beating; wait; curl -sS -X DELETE -H "$auth" "$api/$id"; rm -r "$tmp"; exit 143' INT TERM # gives back what it holds
+trap 'kill $pid $beating 2>&-; wait; curl -sSo /dev/null -X DELETE -H "$auth" "$api/$id"; rm -r "$tmp"; exit 143' INT TERM # gives back what it holds
 while [ "$id" ] && echo '{"max": 1, "wait_s": 5, "running": []}' | post "$id/lease" >"$tmp/leased"; do
   eval "set -- $(jq -r '.items[] | [.job, .token, .timeout_s // 0, .payload.cmd,
     (.payload.env // {} | to_entries[] | "\(.key)=\(.value)")] | @sh' "$tmp/leased")"; [ $# -gt 0 ] || continue
