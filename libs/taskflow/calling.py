@@ -91,11 +91,11 @@ def encode_result(value: Any) -> bytes | None:
     return encoded
 
 
-def is_result(value: object) -> bool:
+def is_result(value: object, most_bytes: int = RESULT_MAX_BYTES) -> bool:
     """Whether this is what `encode_result` gives: JSON text that may be stored, or None."""
     if value is None:
         return True
-    if not isinstance(value, bytes) or len(value) > RESULT_MAX_BYTES:
+    if not isinstance(value, bytes) or len(value) > most_bytes:
         return False
     try:
         json.loads(value, parse_constant=refuse)

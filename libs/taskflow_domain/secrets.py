@@ -12,7 +12,10 @@ from typing import Final
 # GITHUB_TOKEN, but neither COMPASS, PASSENGER nor MAX_TOKENS; MYSQL_PWD, but neither PWD nor OLDPWD, which are folders.
 DEFAULT_SECRET_NAMES: Final = (
     r"(?i)PASS(WORD(?!LESS)|WD|PHRASE|CODE|KEY)|SECRET(?!AR)|CREDENTIAL|(PRIVATE|API|ACCESS)_?KEY(?!_?ID)"
-    r"|((?<!BY)(?<!COM)(?<!TRES)PASS|TOKEN|(?!^)(?<!OLD)PWD)(?![A-Z])"
+    r"|((?<!BY)(?<!COM)(?<!TRES)(?<!ASK)PASS|TOKEN|(?!^)(?<!OLD)PWD)(?![A-Z])"
+)
+PLAIN_WORDS: Final = frozenset(
+    ["true", "false", "none", "null", "auto", "echo", "default", "disabled", "enabled", "always", "never"]
 )
 SHORTEST_SECRET: Final = 4  # characters; anything shorter is in half the words there are
 SHORTEST_SECRET_LINE: Final = 8  # characters of a line in a secret of several lines; less may be a lone bracket
@@ -24,7 +27,7 @@ _LAST_BLANK: Final = re.compile(rb".*[ \t]", re.DOTALL)
 
 
 def secret_values(env: Mapping[str, str], name_pattern: str = DEFAULT_SECRET_NAMES) -> list[str]:
-    """The values of the variables whose names the pattern finds, without those too short to be hidden.
+    """The values of the variables whose names the pattern finds, without plain words and those too short to be hidden.
 
     No pattern finds nothing.  Raises ValueError for what is no regular expression.
     """
@@ -35,7 +38,7 @@ def secret_values(env: Mapping[str, str], name_pattern: str = DEFAULT_SECRET_NAM
     except re.error as error:
         raise ValueError(f"{name_pattern!r} is not a regular expression: {error}") from None
     found = (value for name, value in env.items() if names.search(name) and len(value) >= SHORTEST_SECRET)
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(value for value in found if value.lower() not in PLAIN_WORDS))
 
 
 class Redactor:

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import setproctitle
@@ -30,6 +30,7 @@ from taskflow_runtime.stop import Stop
 from taskflow_runtime.web import Web, listen
 
 REMIND_S = 30.0
+LAST_TASKS_S = 1.0  # for tasks that are cancelled when all else is undone
 
 Main = Callable[[Service[S]], Awaitable[None]]
 
@@ -54,9 +55,25 @@ def _run_to_the_end(name: str, settings: S, main: Main[S]) -> int:
     stop = Stop(settings.stop_grace_s, health, logs.get_log())
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_live(name, settings, main, health, stop))
+            return runner.run(_to_the_last_task(_live(name, settings, main, health, stop)))
     finally:
         stop.over()
+
+
+async def _to_the_last_task(life: Coroutine[Any, Any, int]) -> int:
+    """The exit status of a life.  Code that does not let itself be cancelled is left behind, with the process."""
+    status = await life
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    if left:
+        _, left = await asyncio.wait(left, timeout=LAST_TASKS_S)
+    if left:
+        logs.get_log().warning("service.left_behind", tasks=len(left))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    return status
 
 
 async def _live(name: str, settings: S, main: Main[S], health: Health, stop: Stop) -> int:

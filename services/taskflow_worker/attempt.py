@@ -52,8 +52,8 @@ class Attempt:
     """
 
     __slots__ = (
-        "_broken_off", "_context", "_handler", "_late", "_limit_s", "_means", "_on_end", "_run", "_thread", "ended",
-        "lease", "output", "stopped",
+        "_broken_off", "_context", "_handler", "_late", "_limit_s", "_means", "_on_end", "_patience", "_run", "_thread",
+        "ended", "lease", "output", "stopped",
     )  # fmt: skip
 
     def __init__(self, lease: Lease, handler: Task | Executor, means: Means, output: Output) -> None:
@@ -67,6 +67,7 @@ class Attempt:
         self._limit_s = lease.timeout_ms / 1000 if lease.timeout_ms else own_s
         self._late = False
         self._broken_off = False
+        self._patience: asyncio.TimerHandle | None = None
         self._context: Context | None = None
         self._thread: ThreadRun[Outcome] | None = None
 
@@ -126,13 +127,22 @@ class Attempt:
         self._expect_end()
 
     def _expect_end(self) -> None:
-        asyncio.get_running_loop().call_later(self.output.grace_s + STUBBORN_S, self._give_up)
+        """Wait no longer than its grace allows, and a little more; what is more urgent now counts."""
+        if self._patience is not None:
+            self._patience.cancel()
+        wait_s = self.output.grace_s + STUBBORN_S
+        self._patience = asyncio.get_running_loop().call_later(wait_s, self._give_up)
 
     def _give_up(self) -> None:
         """It should have ended long ago.  Nobody shall wait for it any more."""
+        self._end(TimedOut(self._limit_s or 0) if self._late else None)
+
+    def _end(self, outcome: Outcome | None) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
         if not self.ended:
             self.ended = True
-            self._on_end(self, TimedOut(self._limit_s or 0) if self._late else None)
+            self._on_end(self, outcome)
 
     async def _attempt(self) -> Outcome:
         """Run the handler once.  Every ending but a stop is returned, not raised."""
@@ -180,9 +190,11 @@ class Attempt:
         )  # fmt: skip
 
     def _done(self, run: "asyncio.Task[Outcome]") -> None:
-        if not self.ended:
-            self.ended = True
-            self._on_end(self, None if run.cancelled() else run.result())
+        if run.cancelled():
+            self._end(None)
+        else:
+            error = run.exception()
+            self._end(run.result() if error is None else failed(error))
 
 
 async def _call_on_the_loop(task: Task, spec: Spec, context: Context) -> Outcome:

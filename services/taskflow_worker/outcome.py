@@ -5,7 +5,7 @@ from enum import Enum, auto
 from types import TracebackType
 
 from taskflow import Fatal
-from taskflow.calling import is_result
+from taskflow.calling import RESULT_MAX_BYTES, is_result
 from taskflow.context import storable
 from taskflow.executor import Failed, Outcome, Succeeded, TimedOut
 from taskflow_streams import Ending, Failure, How, Token
@@ -13,6 +13,7 @@ from taskflow_streams import Ending, Failure, How, Token
 KIND_CHARS = 100
 MESSAGE_CHARS = 2_000
 TRACEBACK_CHARS = 16_000  # of its end, where the cause stands
+VALUE_BYTES = RESULT_MAX_BYTES + 1024  # with what an executor puts around a result, such as an exit code
 _OURS = ("taskflow_worker.", "taskflow.calling")
 
 
@@ -58,12 +59,14 @@ def ending_of(token: Token, outcome: Outcome | None, stopped: Stopped | None) ->
 def checked(outcome: object, handler: str) -> Outcome:
     """What an executor returned, if it can be told and stored; else a failure that says what is wrong with it."""
     match outcome:
-        case Succeeded(value) if is_result(value):
+        case Succeeded(value) if is_result(value, VALUE_BYTES):
             return Succeeded(value)
-        case Failed(Failure(str(kind), str(message), None | str() as trace), fatal, value) if is_result(value):
+        case Failed(Failure(str(kind), str(message), None | str() as trace), fatal, value) if is_result(
+            value, VALUE_BYTES
+        ):
             return Failed(_failure(kind, message, trace), bool(fatal), value)
         case Succeeded() | Failed():
-            why = f"returned {type(outcome).__name__} with what cannot be stored: values are JSON text in bytes"
+            why = f"returned {type(outcome).__name__} with what cannot be stored: values are JSON text, 1 MiB of bytes"
         case _:
             why = f"returned {type(outcome).__name__}, and not Succeeded or Failed"
     return Failed(Failure("BadOutcome", f"the executor {handler} {why}"))
@@ -74,7 +77,7 @@ def failed(error: BaseException) -> Failed:
     try:
         trace = traceback.TracebackException(type(error), error, _below_the_worker(error.__traceback__))
         failure = _failure(type(error).__name__, _message(error), "".join(trace.format()))
-    except Exception:  # code of its own failed, or there is no memory left to say more
+    except BaseException:  # code of its own failed, or there is no memory left to say more
         failure = Failure(type(error).__name__, "it failed, and so did telling of it")
     return Failed(failure, isinstance(error, Fatal))
 
@@ -90,7 +93,7 @@ def _failure(kind: str, message: str, trace: str | None) -> Failure:
 def _message(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # its own __str__ failed
+    except BaseException:  # its own __str__ failed
         return f"<{type(error).__name__} without a message>"
 
 

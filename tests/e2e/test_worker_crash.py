@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from taskflow import AsyncClient, Submission
-from taskflow_domain import JobStatus
+from taskflow_domain import JobStatus, RetryPolicy
 from taskflow_streams.embedded import EmbeddedServer
 from tests.support.consistency import faults
 from tests.support.crew import DEADLINE_S, Process, started
@@ -118,6 +118,26 @@ async def test_a_task_that_hangs_does_not_keep_the_process(
     left = await client.get(job)
     assert left is not None
     assert (left.status, left.attempt) == (JobStatus.READY, 0)
+
+
+async def test_a_coroutine_that_does_not_stop_does_not_keep_the_process(
+    client: AsyncClient, own_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Given up past its time limit, it is not waited for either when the worker ends, with status 0."""
+    (tmp_path / "stubborn.py").write_text(
+        "import asyncio\nfrom taskflow import task\n\n@task(timeout_s=0.1)\nasync def stubborn():\n    while True:\n"
+        "        try:\n            await asyncio.sleep(3600)\n        except asyncio.CancelledError:\n            ...\n"
+    )
+    worker = Process("worker", own_server.url, tmp_path, "stubborn", TASKFLOW_KILL_GRACE_S="0")
+    with started(worker):
+        await worker.ready()
+        job = await client.enqueue_named("stubborn", retry_policy=RetryPolicy(max_attempts=1))
+        ended = await job.wait(DEADLINE_S)
+        worker.popen.terminate()
+        assert await worker.ends() == 0
+        assert "service.left_behind" in worker.out.read_text()
+
+    assert (ended.status, ended.error.kind if ended.error else None) == (JobStatus.FAILED, "TimedOut")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -12,12 +13,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from taskflow import Registry
 from taskflow.executor import Failed, Limits, Succeeded
+from taskflow_streams import Store
+from taskflow_streams.embedded import EmbeddedServer
 from taskflow_worker.processes import Nursery
 from taskflow_worker.runners.pool import TaskPool
 from taskflow_worker.runners.python import Python
 from taskflow_worker.runners.shell import Shell
 from tests.support.processes import Heard, end_of, gone, kit, read_pid, work, written
+from tests.support.working import a_job_for, ended, hired
 
 
 async def test_a_process_that_left_its_group_dies_with_its_job(nursery: Nursery, tmp_path: Path) -> None:
@@ -161,6 +166,29 @@ async def test_an_output_that_is_none_is_told(nursery: Nursery, cmd: str, word: 
 
     assert isinstance(outcome, Failed)
     assert word in outcome.failure.message
+
+
+@pytest.mark.parametrize(
+    ("cmd", "kind", "output"),
+    [
+        ("""printf '"%01048574d"' 0""", None, "0" * 1_048_574),  # 1 MiB, as much as there may be
+        ("""printf '"%01048574d"' 0; code=3""", "ExitCode", "0" * 1_048_574),
+        ("""printf '[1e15'; for i in $(seq 80000); do printf ',1e15'; done; printf ]""", "BadOutput", None),
+    ],
+    ids=["largest", "largest of one that failed", "larger than it was written"],
+)
+async def test_a_large_output_is_kept_or_told(
+    store: Store, server: EmbeddedServer, nursery: Nursery, cmd: str, kind: str | None, output: str | None
+) -> None:
+    """The exit code stands beside it in any case."""
+    text = f'exec >"$TASKFLOW_OUTPUT"; code=0; {cmd}; exit $code'
+    job = a_job_for(store, "@shell", type="shell", payload=json.dumps({"cmd": text}).encode())
+    async with hired(store, server, Registry(), executors={"shell": Shell(kit(nursery))}):
+        await store.submit([job])
+        done = await ended(store, job.id)
+
+    assert (done.failure.kind if done.failure else None) == kind
+    assert json.loads(done.value or b"") == {"exit_code": 3 if kind == "ExitCode" else 0, "output": output}
 
 
 async def test_outputs_that_are_none_leave_no_file_open(nursery: Nursery) -> None:

@@ -50,6 +50,32 @@ async def test_whatever_a_task_raises_is_a_failed_attempt(
     assert (why(job), job.attempt) == ((JobStatus.FAILED, kind.__name__), 1)
 
 
+@pytest.mark.parametrize("isolation", ["async", "thread"])
+async def test_an_exception_that_resists_telling_is_told(store: Store, server: EmbeddedServer, isolation: str) -> None:
+    """Its own text raises what nobody expects of a text."""
+    tasks = Registry()
+
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    def mute() -> None:
+        raise Mute
+
+    async def mute_on_the_loop() -> None:
+        mute()
+
+    if isolation == "thread":
+        tasks.task(name="mute", isolation="thread")(mute)
+    else:
+        tasks.task(name="mute")(mute_on_the_loop)
+
+    async with hired(store, server, tasks):
+        job = await ended(store, await submitted(store, "mute"))
+
+    assert (why(job), job.attempt) == ((JobStatus.FAILED, "Mute"), 1)
+
+
 async def test_a_task_that_cancels_itself_has_failed(store: Store, server: EmbeddedServer) -> None:
     """Nobody else told it to stop, so it is not given back, to run again and again at no cost."""
     tasks = Registry()
@@ -157,7 +183,7 @@ class Scripted:
     "outcome",
     [
         None, True, "text", {"a": 1}, Succeeded, Succeeded(object()), Succeeded({"a": 1}), Succeeded("text"),  # type: ignore[arg-type]
-        Succeeded(b"{nope"), Succeeded(b"NaN"), Succeeded(b'"' + b"x" * MIB + b'"'), Failed("text"), Failed(None),  # type: ignore[arg-type]
+        Succeeded(b"{nope"), Succeeded(b"NaN"), Succeeded(b'"' + b"x" * 2 * MIB + b'"'), Failed("text"), Failed(None),  # type: ignore[arg-type]
     ],
 )  # fmt: skip
 async def test_an_executor_that_returns_nonsense_has_failed(store: Store, server: EmbeddedServer, outcome: Any) -> None:

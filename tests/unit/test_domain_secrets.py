@@ -160,7 +160,7 @@ def test_a_name_that_speaks_of_a_secret_hides_its_value(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "TOKENIZER", "BYPASS_CACHE", "BYPASS", "COMPASS", "ENCOMPASS_URL",
+        "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "TOKENIZER", "BYPASS_CACHE", "GIT_ASKPASS", "COMPASS", "ENCOMPASS_URL",
         "TRESPASS", "PASSENGER_ENV", "PASSIVE_MODE", "PASSTHROUGH", "PASSPORT_COUNTRY", "PASSWORDLESS_LOGIN",
         "PWD", "OLDPWD", "pwd", "AWS_ACCESS_KEY_ID", "ACCESSKEYID", "PRIVATE_KEY_ID", "PRIVATE_REPO", "MONKEY", "KEY",
         "ACCESS_LOG", "SECRETARY", "API_URL", "HOME", "PATH", "",
@@ -177,3 +177,8 @@ def test_what_is_no_regular_expression_is_refused_with_a_sentence() -> None:
         secret_values({}, "(")
     with pytest.raises(ValueError, match="is not a regular expression"):
         Redactor([], ["("])
+
+
+def test_a_plain_word_is_no_secret() -> None:
+    """Whatever the variable is called: hiding it would hide half of what a job prints."""
+    assert secret_values({"A_TOKEN": "true", "B_TOKEN": "None", "C_TOKEN": "truest"}) == ["truest"]

@@ -118,9 +118,12 @@ def _read(output: str) -> bytes:
         return b"null"
     try:
         value = json.loads(text, parse_constant=refuse)
-        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        compact = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (ValueError, RecursionError) as error:
         raise BadOutput(f"$TASKFLOW_OUTPUT is not JSON: {error}") from None
+    if len(compact) > OUTPUT_BYTES:  # numbers can be longer so than they were written
+        raise BadOutput(f"$TASKFLOW_OUTPUT holds more than {OUTPUT_BYTES:,} bytes, as it is stored")
+    return compact
 
 
 def make(kit: Kit) -> Shell:
