@@ -27,6 +27,7 @@ from taskflow_domain import LIVE, TERMINAL, JobStatus, partition_of
 from taskflow_streams import Event, JobRecord, Query, Store
 from taskflow_streams.history import id_key
 from tests.support.consistency import faults
+from tests.support.processes import titled
 from tests.support.stack import Stack, eventually
 
 KILL_FOR_S = float(os.environ.get("CHAOS_S", "25"))
@@ -90,14 +91,7 @@ def kill_now_and_then(stack: Stack, seconds: float) -> Iterator[str]:
 
 def processes(stack: Stack, name: str) -> list[psutil.Process]:
     """The living processes of a service."""
-    found = []
-    for process in psutil.Process(stack.process.pid).children(recursive=True):
-        try:
-            if " ".join(process.cmdline()).strip().startswith(f"taskflow {name}"):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
+    return titled(stack.process.pid, f"taskflow {name}")
 
 
 def run(stack: Stack, known: Known, stop: threading.Event, number: int) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.support.processes import gone, titled
 from tests.support.stack import Stack, eventually
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.xdist_group("real_work")]
@@ -77,14 +78,9 @@ def pid_in(path: Path) -> int:
     return int(eventually(lambda: path.read_text().strip() if path.exists() else None, f"pid in {path}"))
 
 
-def gone(pid: int) -> bool:
-    """Whether no such process runs; a zombie does not."""
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-
 def valkey(stack: Stack) -> psutil.Process:
     """The server."""
-    [one] = [each for each in psutil.Process(stack.process.pid).children(recursive=True) if "valkey" in each.name()]
+    [one] = titled(stack.process.pid, "taskflow valkey")
     return one
 
 

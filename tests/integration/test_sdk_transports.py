@@ -29,6 +29,7 @@ from taskflow import (
 from taskflow.job import Progress
 from taskflow_domain import Retries
 from tests.support import sdk_tasks
+from tests.support.processes import titled
 from tests.support.stack import Stack, eventually
 from tests.support.working import until
 
@@ -321,8 +322,7 @@ async def test_a_closed_client_says_so(client: Any) -> None:
 
 def process(stack: Stack, name: str) -> psutil.Process:
     """The process of a service, or that of the server, which pads its title."""
-    children = psutil.Process(stack.process.pid).children(recursive=True)
-    [found] = [child for child in children if " ".join(child.cmdline()).startswith(f"taskflow {name}")]
+    [found] = titled(stack.process.pid, f"taskflow {name}")
     return found
 
 

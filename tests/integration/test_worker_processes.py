@@ -21,7 +21,7 @@ from taskflow_worker.processes import Nursery
 from taskflow_worker.runners.pool import TaskPool
 from taskflow_worker.runners.python import Python
 from taskflow_worker.runners.shell import Shell
-from tests.support.processes import Heard, end_of, gone, kit, read_pid, work, written
+from tests.support.processes import Heard, end_of, gone, kit, read_pid, titled, work, written
 from tests.support.working import a_job_for, ended, hired
 
 
@@ -119,7 +119,8 @@ async def test_no_signal_is_lost_on_a_nursery_that_is_slow(nursery: Nursery) -> 
     """More orders than it takes at once, and then their cancels: none runs on."""
     shell = Shell(kit(nursery))
     await shell.run(work({"cmd": "true"}), Heard())
-    process = next(each for each in psutil.Process().children(recursive=True) if "nursery" in each.cmdline()[0])
+    assert nursery._process is not None
+    [process] = titled(nursery._process.pid, "taskflow nursery")
     process.suspend()
     try:
         attempts = [

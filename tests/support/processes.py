@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,16 @@ def work(payload: dict[str, Any]) -> Work:
 def kit(nursery: Nursery, **options: Any) -> Kit:
     """What executors get."""
     return Kit(env_allowlist=("PATH",), services={"nursery": nursery}, **options)
+
+
+def titled(pid: int, title: str) -> list[psutil.Process]:
+    """The descendants of a process whose titles begin so, among others that come and go."""
+    found = []
+    for each in psutil.Process(pid).children(recursive=True):
+        with suppress(psutil.Error):
+            if " ".join(each.cmdline()).startswith(title):
+                found.append(each)
+    return found
 
 
 def gone(pid: int) -> bool:
