@@ -37,18 +37,25 @@ class Interval:
         return self.anchor_ms + max(0, (after_ms - self.anchor_ms) // self.every_ms + 1) * self.every_ms
 
 
-class Dropped(StrEnum):
+class Why(StrEnum):
     """Why a fire time was passed over."""
 
-    LIMIT = "catchup_limit"
-    WINDOW = "catchup_window"
+    CATCHUP_LIMIT = "catchup_limit"  # it was missed, and so were too many after it
+    CATCHUP_WINDOW = "catchup_window"  # it was missed too long ago
+    PAUSED = "paused"
+    UPDATED = "updated"  # the schedule got other times before it was fired
+    OVERLAP = "overlap"  # a run was active
+    BUFFER_FULL = "buffer_full"  # a run was active, and enough others waited for its end
+    SUPERSEDED = "superseded"  # a later one took its place
+    CANCELED = "canceled"  # the schedule was
+    RAN_BEFORE = "ran_before"  # a backfill came upon a run of this time
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
     """Fire times that were passed over for one reason."""
 
-    why: Dropped
+    why: Why
     first_ms: int
     last_ms: int
     count: int | None  # None: more than MOST_COUNTED
@@ -68,6 +75,7 @@ class Plan:
 
     fires: tuple[int, ...]  # fire times, the oldest first
     drops: tuple[Drop, ...]
+    dropped_ms: int  # all fire times up to here, and none of `fires`, are dropped
     next_ms: int | None  # the fire time after these; None: the schedule is over
     due_ms: int | None  # when to look again
 
@@ -116,7 +124,16 @@ class Rhythm:
         drops = _drops(waiting, missed[: len(missed) - len(kept)], oldest_ms)
         settled_ms = waiting.latest[-1] if waiting.latest else after_ms
         following = self.next_after_ms(settled_ms)
-        return Plan(fires, drops, following, None if following is None else self.due_ms(following))
+        dropped_ms = fires[0] - 1 if fires else settled_ms
+        return Plan(fires, drops, dropped_ms, following, None if following is None else self.due_ms(following))
+
+    def passed(self, after_ms: int, until_ms: int, why: Why) -> Drop | None:
+        """The times of a span in which none was fired; None if there are none."""
+        waiting = self._waiting(after_ms, until_ms)
+        if not waiting.latest:
+            return None
+        first_ms = waiting.latest[0] if waiting.since_ms is None else waiting.since_ms
+        return Drop(why, first_ms, waiting.latest[-1], len(waiting.latest) if waiting.since_ms is None else None)
 
     def _waiting(self, after_ms: int, now_ms: int) -> "_Waiting":
         """The times that are due by now and not settled: all of them, or the latest and where the others began."""
@@ -145,12 +162,12 @@ class _Waiting:
 def _drops(waiting: _Waiting, dropped: list[int], oldest_ms: int) -> tuple[Drop, ...]:
     too_old = [ms for ms in dropped if ms < oldest_ms]
     too_many = [ms for ms in dropped if ms >= oldest_ms]
-    rows = [(Dropped.WINDOW, too_old), (Dropped.LIMIT, too_many)]
+    rows = [(Why.CATCHUP_WINDOW, too_old), (Why.CATCHUP_LIMIT, too_many)]
     drops = [Drop(why, times[0], times[-1], len(times)) for why, times in rows if times]
     if waiting.since_ms is None:
         return tuple(drops)
-    why = drops[0].why if drops else Dropped.LIMIT  # the uncounted ones are older than all of these
-    why = Dropped.WINDOW if waiting.since_ms < oldest_ms else why
-    last_ms = drops[0].last_ms if drops and drops[0].why is why else waiting.since_ms
+    why = drops[0].why if drops else Why.CATCHUP_LIMIT  # the uncounted ones are older than all of these
+    why = Why.CATCHUP_WINDOW if waiting.since_ms < oldest_ms else why
+    last_ms = drops[0].last_ms if drops and drops[0].why is why else waiting.latest[0] - 1  # or a little earlier
     rest = drops[1:] if drops and drops[0].why is why else drops
     return (Drop(why, waiting.since_ms, last_ms, None), *rest)

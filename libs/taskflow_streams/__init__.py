@@ -1,6 +1,7 @@
 """The only place that knows Redis: keys, scripts with one typed method each, events, logs, leases."""
 
 from taskflow_streams.errors import Full, StreamsError, Unavailable, Unfit
+from taskflow_streams.firing import Firing, Settled, apply
 from taskflow_streams.graph import Message, Resolution
 from taskflow_streams.history import Event, id_key
 from taskflow_streams.jobs import SUBMIT_BATCH, Change, DependencyCycle, UnknownDependency
@@ -25,6 +26,7 @@ from taskflow_streams.records import (
     pack_spec,
     unpack_spec,
 )
+from taskflow_streams.schedules import MOST_SCHEDULES, Definition, Line, ScheduleRecord, Taken, Write, Written
 from taskflow_streams.search import Page, Place, Query
 from taskflow_streams.store import Claim, Partition, Store
 from taskflow_streams.texts import Texts
@@ -34,19 +36,23 @@ __all__ = [
     "BATCH",
     "GIVEN_BACK",
     "LOG_BYTES",
+    "MOST_SCHEDULES",
     "SUBMIT_BATCH",
     "Canceled",
     "Change",
     "Claim",
+    "Definition",
     "Deleted",
     "DependencyCycle",
     "Ending",
     "Event",
     "Failure",
+    "Firing",
     "Full",
     "How",
     "JobRecord",
     "Lease",
+    "Line",
     "LogChunk",
     "Message",
     "NewJob",
@@ -60,10 +66,13 @@ __all__ = [
     "Renewed",
     "Reported",
     "Resolution",
+    "ScheduleRecord",
+    "Settled",
     "Spec",
     "Store",
     "StreamsError",
     "Submitted",
+    "Taken",
     "Texts",
     "Token",
     "Unavailable",
@@ -71,6 +80,9 @@ __all__ = [
     "UnknownDependency",
     "Updated",
     "WorkerRecord",
+    "Write",
+    "Written",
+    "apply",
     "id_key",
     "pack_retry",
     "pack_spec",

@@ -22,12 +22,13 @@ GONE = ("NOGROUP", "UNBLOCKED")  # what the server says when the stream, or all 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message: 'ended' (job), 'subscribe' or 'erased' (job, dependency), 'due'."""
+    """One message: 'ended' (job), 'subscribe' or 'erased' (job, dependency), 'run' (job, schedule), 'due'."""
 
     id: str
     type: str
     job: str = ""
     dependency: str = ""
+    schedule: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +134,6 @@ class Graph:
 
 def _read(entry: bytes, fields: dict[bytes, bytes]) -> Message:
     text = {name.decode(): value.decode() for name, value in fields.items()}
-    return Message(entry.decode(), text["type"], text.get("job", ""), text.get("dependency", ""))
+    return Message(
+        entry.decode(), text["type"], text.get("job", ""), text.get("dependency", ""), text.get("schedule", "")
+    )

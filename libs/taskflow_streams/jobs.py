@@ -111,6 +111,8 @@ class Jobs:
             ("owner", job.owner),
             ("run", job.run_id),
             ("retry_of", job.retry_of),
+            ("schedule", job.schedule_id),
+            ("tell", job.schedule_id if job.tells_schedule else None),
             ("key", job.has_key or None),
         ):
             if value is not None:

@@ -85,6 +85,16 @@ NAMES: dict[str, tuple[str, str, str]] = {
         "string",
         "idempotency key -> job id and fingerprint of the body; control tag only; expires",
     ),
+    "schedule": (
+        "schedule:",
+        "hash",
+        "a schedule: rev, spec and progress (msgpack); control tag only, as all of these; until it is deleted",
+    ),
+    "schedules": ("schedules", "zset", "schedules that something is to be done about, by the time of that"),
+    "calendar": ("calendar", "zset", "all schedules, by the time of their creation"),
+    "names": ("names", "hash", "a schedule's name -> its id"),
+    "fires": ("fires:", "stream", "what happened to a schedule; its last lines, as long as the schedule"),
+    "alarm": ("alarm", "stream", "tells cron that something is to be done earlier than it knew; the last word only"),
 }
 
 

@@ -43,6 +43,8 @@ class NewJob:
     owner: str | None = None
     run_id: str | None = None
     retry_of: str | None = None
+    schedule_id: str | None = None
+    tells_schedule: bool = False  # its schedule waits for its end
     has_key: bool = False  # it was submitted under an idempotency key: its removal leaves a mark
 
     def spec(self) -> bytes:
@@ -140,6 +142,7 @@ class JobRecord:
     owner: str | None = None
     run_id: str | None = None
     retry_of: str | None = None
+    schedule_id: str | None = None
     canceling: bool = False
     progress: float | None = None
     progress_note: str | None = None
@@ -175,6 +178,7 @@ def as_born(job: NewJob, status: JobStatus, now_ms: int) -> JobRecord:
         owner=job.owner,
         run_id=job.run_id,
         retry_of=job.retry_of,
+        schedule_id=job.schedule_id,
     )
 
 
@@ -211,6 +215,7 @@ def read_record(job_id: str, raw: Mapping[bytes, bytes], spec: bytes, result: by
         owner=fields.get("owner"),
         run_id=fields.get("run"),
         retry_of=fields.get("retry_of"),
+        schedule_id=fields.get("schedule"),
         canceling="cancel" in fields,
         progress=float(fields["progress"]) if fields.get("progress") else None,
         progress_note=fields.get("progress_note") or None,

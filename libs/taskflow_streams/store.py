@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from time import monotonic, time
 
-from taskflow_domain import TERMINAL, IdFactory, detect_cycle, partition_of
+from taskflow_domain import TERMINAL, IdFactory, JobStatus, detect_cycle, partition_of
 from taskflow_streams.connection import Client, check_fitness, client
 from taskflow_streams.errors import Unfit, translated
 from taskflow_streams.graph import Graph
@@ -23,6 +23,7 @@ from taskflow_streams.leases import Leases
 from taskflow_streams.logs import Logs
 from taskflow_streams.queues import Queues
 from taskflow_streams.records import Canceled, Deleted, JobRecord, NewJob, Submitted, Updated
+from taskflow_streams.schedules import Schedules
 from taskflow_streams.scripts import Scripts
 from taskflow_streams.search import Search
 from taskflow_streams.upkeep import Upkeep
@@ -73,6 +74,7 @@ class Store:
         self.partitions = [
             Partition(i, self.redis, self._blocking, partition_keys(namespace, i)) for i in range(partitions)
         ]
+        self.schedules = Schedules(self.redis, self._blocking, self._control, self._scripts)
         self.search = Search(self)
         self._ids = IdFactory(lambda: int(time() * 1000))
 
@@ -208,6 +210,33 @@ class Store:
                 for home, job_id in zip(homes, job_ids, strict=True):
                     if home is not None:
                         pipe.exists(home.keys("job", job_id))
+                replies = iter(await pipe.execute())
+        return [home is not None and bool(next(replies)) for home in homes]
+
+    async def states(self, job_ids: Sequence[str]) -> list[JobStatus | None]:
+        """Where these jobs stand; None for what does not exist."""
+        if not job_ids:
+            return []
+        homes = [self.partition(job_id) for job_id in job_ids]
+        with translated():
+            async with self.redis.pipeline(transaction=False) as pipe:
+                for home, job_id in zip(homes, job_ids, strict=True):
+                    if home is not None:
+                        pipe.hget(home.keys("job", job_id), "state")
+                replies = iter(await pipe.execute())
+        states = [None if home is None else next(replies) for home in homes]
+        return [None if state is None else JobStatus(state.decode()) for state in states]
+
+    async def were_submitted(self, job_ids: Sequence[str]) -> list[bool]:
+        """Which of these jobs exist, or did, with a key of their own, not too long ago."""
+        if not job_ids:
+            return []
+        homes = [self.partition(job_id) for job_id in job_ids]
+        with translated():
+            async with self.redis.pipeline(transaction=False) as pipe:
+                for home, job_id in zip(homes, job_ids, strict=True):
+                    if home is not None:
+                        pipe.exists(home.keys("job", job_id), home.keys("gone", job_id))
                 replies = iter(await pipe.execute())
         return [home is not None and bool(next(replies)) for home in homes]
 

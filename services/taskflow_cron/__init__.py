@@ -1,1 +1,1 @@
-"""Cron: will turn schedules into jobs.  Today it only keeps watch over the broker; see the README."""
+"""Cron: starts the runs of schedules when their time has come."""

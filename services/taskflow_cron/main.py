@@ -1,15 +1,18 @@
-"""Cron: will fire due schedules.  They are not implemented yet, and it says so when it starts."""
+"""Cron: starts the runs of schedules when their time has come."""
 
 from typing import Any
 
 from taskflow_cron.settings import CronSettings
+from taskflow_cron.tick import Ticker
 from taskflow_runtime import Service, run
 
 
 async def main(service: Service[CronSettings]) -> None:
-    """Keep watch over the broker, so that health tells the truth."""
-    service.log.warning("cron.idle", reason="schedules are not implemented yet; nothing will be fired")
-    await service.every(service.settings.cron_interval_s, service.store.ping)
+    """One loop; schedules belong to no partition."""
+    settings = service.settings
+    ticker = Ticker(service.store, settings.catchup_limit, settings.cron_hold_s)
+    await service.consume(ticker.run_once)
+    await ticker.close()
 
 
 def start(**overrides: Any) -> None:

@@ -2,13 +2,20 @@
 
 from pydantic import Field
 
+from taskflow_domain import LARGEST_CATCHUP
 from taskflow_runtime import Seconds, Settings
 
 
 class CronSettings(Settings):
     """The shared settings, and cron's own."""
 
-    cron_interval_s: Seconds = Field(1, description="Pause between two looks at the schedules.")
     catchup_limit: int = Field(
-        5, ge=0, description="Missed fire times of a schedule that are made up for.  No effect before schedules exist."
+        5,
+        ge=0,
+        le=LARGEST_CATCHUP,
+        description="Missed fire times that are made up for, of a schedule that does not say how many.",
+    )
+    cron_hold_s: Seconds = Field(
+        3,
+        description="How long schedules are left to the replica that has taken them; should it die, they wait so long.",
     )

@@ -16,8 +16,13 @@ async def main(service: Service[SchedulerSettings]) -> None:
     consumer = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(3)}"
     for partition in service.store.partitions:
         scheduler = PartitionScheduler(service.store, partition, consumer, service.settings.take_over_after_s)
-        service.background(partial(service.consume, scheduler.run_once), f"partition {partition.index}")
+        service.background(partial(_schedule, service, scheduler), f"partition {partition.index}")
     await service.join()
+
+
+async def _schedule(service: Service[SchedulerSettings], scheduler: PartitionScheduler) -> None:
+    await service.consume(scheduler.run_once)
+    await scheduler.finish()
 
 
 def start(**overrides: Any) -> None:

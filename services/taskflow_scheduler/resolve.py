@@ -1,4 +1,4 @@
-"""Dependencies: whoever waits for a job that has ended moves, in this partition or in another.
+"""Dependencies: whoever waits for a job that has ended moves, in this partition or in another; so does a schedule.
 
 Every effect is written before its message is acknowledged, and all of them are safe to repeat: a scheduler that
 dies in the middle is followed by another that does the same again.
@@ -36,6 +36,7 @@ class Resolver:
                 moved += await self._subscribe(message.job, message.dependency)
             elif message.type == "erased":
                 await self._unsubscribe(message.job, message.dependency)
+        await self._store.schedules.poke({message.schedule for message in messages if message.type == "run"})
         await self._here.graph.done(messages)
         return Resolved(len(messages), moved)
 

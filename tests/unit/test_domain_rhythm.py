@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskflow_domain import Catchup, Drop, Dropped, Interval, Rhythm, iso_of_ms, ms_of_iso, parse_cron
+from taskflow_domain import Catchup, Drop, Interval, Rhythm, Why, iso_of_ms, ms_of_iso, parse_cron
 
 NOON = ms_of_iso("2026-01-01T12:00:00Z")
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -49,7 +49,7 @@ def test_after_downtime_the_latest_are_made_up_for_oldest_first() -> None:
     plan = every_minute().plan(NOON, NOON + HOUR + 30 * SECOND, FIVE)
 
     assert [iso_of_ms(ms)[11:16] for ms in plan.fires] == ["12:56", "12:57", "12:58", "12:59", "13:00"]
-    assert plan.drops == (Drop(Dropped.LIMIT, NOON + MINUTE, NOON + 55 * MINUTE, 55),)
+    assert plan.drops == (Drop(Why.CATCHUP_LIMIT, NOON + MINUTE, NOON + 55 * MINUTE, 55),)
     assert plan.next_ms == NOON + 61 * MINUTE
 
 
@@ -67,8 +67,8 @@ def test_what_is_older_than_the_window_is_dropped_for_that() -> None:
 
     assert plan.fires == (NOON + 59 * MINUTE, NOON + 60 * MINUTE)
     assert plan.drops == (
-        Drop(Dropped.WINDOW, NOON + MINUTE, NOON + 55 * MINUTE, 55),
-        Drop(Dropped.LIMIT, NOON + 56 * MINUTE, NOON + 58 * MINUTE, 3),
+        Drop(Why.CATCHUP_WINDOW, NOON + MINUTE, NOON + 55 * MINUTE, 55),
+        Drop(Why.CATCHUP_LIMIT, NOON + 56 * MINUTE, NOON + 58 * MINUTE, 3),
     )
 
 
@@ -84,7 +84,7 @@ def test_a_year_of_missed_seconds_is_told_in_a_moment(window_ms: int | None) -> 
     assert len(plan.fires) == 3 + 11
     assert plan.next_ms == now_ms + SECOND
     assert (plan.drops[0].first_ms, plan.drops[0].count) == (NOON + SECOND, None)
-    assert plan.drops[0].why is (Dropped.WINDOW if window_ms else Dropped.LIMIT)
+    assert plan.drops[0].why is (Why.CATCHUP_WINDOW if window_ms else Why.CATCHUP_LIMIT)
 
 
 def test_more_than_can_be_counted_may_be_the_work_of_a_moment() -> None:

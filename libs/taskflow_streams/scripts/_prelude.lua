@@ -18,7 +18,7 @@ local ORDER_UNIT = 4398046511104 -- 2^42 ms: more than any time, so that order a
 local TRAIL = 100                -- ids of its own events that a job keeps; older ones are overwritten
 local TERMINAL = { COMPLETED = true, FAILED = true, BLOCKED = true, CANCELED = true, EXPIRED = true }
 local FIELDS = { 'state', 'queue', 'order', 'handler', 'attempt', 'fence', 'worker', 'entry', 'created', 'due', 'expires',
-  'n', 'cancel', 'waited', 'needs', 'retry', 'size', 'logged', 'owner', 'ver', 'run', 'key', 'far', 'notify' }
+  'n', 'cancel', 'waited', 'needs', 'retry', 'size', 'logged', 'owner', 'ver', 'run', 'key', 'far', 'notify', 'tell' }
 local GROUP = 'workers'
 
 -- Long numbers never pass through tostring, which would cut them.
@@ -70,7 +70,7 @@ end
 local function lane_of(job) return K.ready .. job.queue .. ':' .. job.handler end
 
 -- What `flush` writes at the end, in one call for the whole batch where it would be one for each job.
-local placed, freed, ended, endings, due_changed, stored = {}, {}, {}, {}, false, 0
+local placed, freed, ended, endings, told, due_changed, stored = {}, {}, {}, {}, {}, false, 0
 
 -- Puts a READY job where it waits: in its lane, or among the delayed until it is due.
 local function place(id, job)
@@ -190,6 +190,7 @@ local function end_job(id, job, state, kind, more, result_bytes)
   if job.expires then redis.call('ZREM', K.deadlines, id) end
   if job.waited then endings[#endings + 1] = id end
   if job.notify then tell_end(id, state) end
+  if job.tell then told[id] = job.tell end
 end
 
 -- A job that will not run any more stops waiting for its dependencies.
@@ -252,6 +253,7 @@ local function erase(id, job, reason, keep_key_ms)
     end
   end
   if job.notify and not TERMINAL[job.state] then tell_end(id, 'DELETED') end
+  if job.tell and not TERMINAL[job.state] then told[id] = job.tell end
   transition(id, job, '', 'job.deleted', nil, { reason = reason })
   redis.call('DEL', K.job .. id, K.spec .. id, K.result .. id, K.log .. id, K.printed .. id, K.progress .. id,
     K.needs .. id, K.waits .. id, K.waited .. id, K.deps .. id)
@@ -281,7 +283,8 @@ local function flush()
   end
   in_pieces(ended, function(...) redis.call('ZADD', K.ended, ...) end)
   for _, id in ipairs(endings) do redis.call('XADD', K.graph, '*', 'type', 'ended', 'job', id) end
+  for id, schedule in pairs(told) do redis.call('XADD', K.graph, '*', 'type', 'run', 'job', id, 'schedule', schedule) end
   if due_changed then redis.call('XADD', K.graph, '*', 'type', 'due') end
   if stored ~= 0 then redis.call('HINCRBY', K.meta, 'bytes', int(stored)) end
-  placed, freed, ended, endings, due_changed, stored = {}, {}, {}, {}, false, 0
+  placed, freed, ended, endings, told, due_changed, stored = {}, {}, {}, {}, {}, false, 0
 end

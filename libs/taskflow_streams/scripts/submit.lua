@@ -2,7 +2,7 @@
 -- submit.lua: accepts new jobs, all or none.
 --
 -- args  list of jobs {id, queue, order, handler, retry, spec, timeout?, due?, delay?, expires?, ttl?, owner?, run?, retry_of?,
---       key?, dependencies = {…}?, elsewhere = {…}?}.  `elsewhere` are dependencies in other partitions, known to exist.
+--       schedule?, tell?, key?, dependencies = {…}?, elsewhere = {…}?}.  `elsewhere` are dependencies in other partitions, known to exist.
 --
 -- Replies {'ok', {word, …}, {state, …}, now_ms} with a word per job: 'created', 'existing' (that id is there already) or 'gone' (it
 -- was, and was removed), and the state in which it was born; or, with nothing written, {'unknown', job_id, dependency}, or
@@ -97,6 +97,8 @@ local function write(new)
   keep('owner', new.owner)
   keep('run', new.run)
   keep('retry_of', new.retry_of)
+  keep('schedule', new.schedule)
+  keep('tell', new.tell)
   keep('key', new.key and 1)
   keep('needs', (new.dependencies or new.elsewhere) and 1)
   keep('far', new.elsewhere and 1)
