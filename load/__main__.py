@@ -6,17 +6,16 @@ import argparse
 import asyncio
 import json
 from dataclasses import asdict, dataclass
-from time import perf_counter, time_ns
+from time import perf_counter
 
 from load import raw
 from load.cpu import Meter, per_job
 from load.figures import percentile, table
+from load.latency import LATENCY_PER_S, trickle
 from load.stack import stack, worker
 from taskflow import AsyncClient, Submission
 from taskflow_streams import Store
 
-LATENCY_JOBS = 2_000
-LATENCY_PER_S = 200
 DRAIN_SECONDS = 600
 
 
@@ -86,16 +85,6 @@ async def drain(store: Store, jobs: int, before: str) -> float:
     [last] = await history.pick([await history.tip()])
     assert (first.type, last.type) == ("job.started", "job.completed"), "something else was at work"
     return jobs * 1000 / (last.at_ms - first.at_ms)
-
-
-async def trickle(client: AsyncClient) -> list[float]:
-    """Milliseconds from submit to start, one job at a time at a steady rate."""
-    ids = []
-    start = perf_counter()
-    for number in range(LATENCY_JOBS):
-        ids.append(await client.enqueue_named("load.stamp", {"sent_ns": time_ns()}, queue="load"))
-        await asyncio.sleep(max(0.0, start + (number + 1) / LATENCY_PER_S - perf_counter()))
-    return [(await client.result(job_id, 30)) / 1e6 for job_id in ids]
 
 
 def report(figures: Figures) -> str:

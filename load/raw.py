@@ -29,11 +29,7 @@ class Raw:
 async def measure(store: Store) -> Raw:
     """Round trips, pipelined XADDs, and our scripts driven by a bare loop with nobody else working."""
     redis: Any = store.redis
-    trips = []
-    for _ in range(PINGS):
-        start = perf_counter()
-        await redis.ping()
-        trips.append((perf_counter() - start) * 1000)
+    ping_p50_ms = await ping(store)
     start = perf_counter()
     for _ in range(ADDS // BATCH):
         pipe = redis.pipeline(transaction=False)
@@ -43,7 +39,17 @@ async def measure(store: Store) -> Raw:
     xadds = ADDS / (perf_counter() - start)
     await redis.delete("load:raw")
     submit, drain = await _bare(store)
-    return Raw(percentile(trips, 50), xadds, submit, drain)
+    return Raw(ping_p50_ms, xadds, submit, drain)
+
+
+async def ping(store: Store) -> float:
+    """Milliseconds of one round trip, p50."""
+    trips = []
+    for _ in range(PINGS):
+        start = perf_counter()
+        await store.ping()
+        trips.append((perf_counter() - start) * 1000)
+    return percentile(trips, 50)
 
 
 async def _bare(store: Store) -> tuple[float, float]:

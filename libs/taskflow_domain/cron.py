@@ -152,8 +152,9 @@ def parse_zone(name: str) -> ZoneInfo:
     """A time zone by its IANA name.  Raises ValueError with the nearest names."""
     if name in _zones():
         return ZoneInfo(name)
-    near = get_close_matches(name.lower(), {zone.lower(): zone for zone in _zones()}, n=3, cutoff=0.6)
-    spelled = sorted(zone for zone in _zones() if zone.lower() in near)
+    lowered = {zone.lower(): zone for zone in _zones()}
+    near = [name.lower()] if name.lower() in lowered else get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
+    spelled = sorted(lowered[zone] for zone in near)
     hint = f"; did you mean {' or '.join(spelled)}?" if spelled else "; take a name such as Europe/Berlin or UTC"
     raise ValueError(f"{name[:64]!r} is not a time zone{hint}")
 
@@ -177,16 +178,19 @@ def _checked(text: str) -> str:
         return first.lower()
     if len(fields) not in (5, 6):
         place = fields[6][1] if len(fields) > 6 else position
+        hint = "; there is none for years" if len(fields) == 7 else ""
         raise BadCron(
-            f"an expression has five fields ({', '.join(FIELDS[:5])}), or six with seconds last, not {len(fields)}",
+            f"an expression has five fields ({', '.join(FIELDS[:5])}), or six with seconds last, "
+            f"not {len(fields)}{hint}",
             place,
         )
+    hint = "; of six fields the last has the seconds, not the first" if len(fields) == 6 else ""
     for index, (field, place) in enumerate(fields):
-        _check_field(index, field, place)
+        _check_field(index, field, place, hint)
     return " ".join(field for field, _ in fields)
 
 
-def _check_field(index: int, field: str, position: int) -> None:
+def _check_field(index: int, field: str, position: int, hint: str) -> None:
     alone = ["*"] * 5 + (["0"] if index == 5 else [])
     alone[index] = field
     wrong = _UNKNOWN.search(field)
@@ -197,7 +201,8 @@ def _check_field(index: int, field: str, position: int) -> None:
     except (CroniterError, ValueError, KeyError, IndexError):
         pass
     place = position + (wrong.start() if wrong else 0)
-    raise BadCron(f"{field!r} is no {FIELDS[index]}; it takes {RANGES[index]}, and *, lists, ranges and steps", place)
+    takes = f"it takes {RANGES[index]}, and *, lists, ranges and steps"
+    raise BadCron(f"{field!r} is no {FIELDS[index]}; {takes}{hint}", place)
 
 
 def _fields(text: str) -> list[tuple[str, int]]:

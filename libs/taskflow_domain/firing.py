@@ -4,8 +4,9 @@ Settling takes two steps, for the runs are started in between.  `begin` says wha
 `conclude` gives the progress afterwards, what to tell in the history, and when to look again.  `begin` does not work
 out the time after this one: many schedules that fire in one moment are all started first.
 
-One step settles one time of the rhythm, so that only the run of `Progress.next_ms` can have been started by somebody
-who died before he could say so; whoever comes next starts it again, under the same id, which does nothing.
+One step settles one time of the rhythm, after all that waits.  So what somebody started who died before he could say
+so is what whoever comes next starts again, under the same ids, which does nothing: of what waits, those whose turn it
+is, and the run of `Progress.next_ms`.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -13,15 +14,15 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
+from taskflow_domain.changing import has_run_out, moved
+from taskflow_domain.line import Line
 from taskflow_domain.rhythm import GRACE_MS, Catchup, Drop, Why
 from taskflow_domain.schedules import (
-    MAX_WAITING,
     ONE_AT_A_TIME,
     Backfill,
     Fire,
     Note,
     Origin,
-    Over,
     Overlap,
     Pause,
     Progress,
@@ -58,12 +59,6 @@ class Concluded:
     look_ms: int | None  # when to look again; None: not before somebody changes something
 
 
-def first_progress(schedule: Schedule, now_ms: int, *, paused: bool = False, reason: str | None = None) -> Progress:
-    """Of a new schedule: nothing before now is its business."""
-    progress = _moved(schedule, Progress(now_ms - 1, None, None), now_ms - 1)
-    return replace(progress, pause=Pause(now_ms, reason)) if paused else progress
-
-
 def wants_states(schedule: Schedule, progress: Progress) -> bool:
     """Whether `begin` has to know which runs are active."""
     policies = [
@@ -93,30 +88,31 @@ def begin(
     *,
     is_started: bool = False,
 ) -> Begun:
-    """What to do now.
+    """What to do now; nothing if its times cannot be told, which `conclude` will say.
 
     `live` are the runs of `progress.active` that have not ended, if `wants_states`.  `is_started`: the run of a fire
     time that `is_missed` is there already.
     """
-    due, drops, settled_ms = _due(schedule, progress, now_ms, catchup_limit, is_started)
-    line = _Line(schedule, progress, tuple(run for run in progress.active if run in live))
-    resting: list[Fire] = []
-    for fire in progress.waiting:
-        if fire.origin is not Origin.SCHEDULE or (progress.pause is None and not line.is_full):
-            line.settle(fire)
-        elif progress.pause is not None:
-            resting.append(fire)
-        else:
-            line.skips.append((fire, Why.UPDATED))  # it may run less often than it did when this began to wait
-    if due is not None and not line.is_full:  # beyond its last run a schedule has no fires
-        line.settle(Fire(due))
-    backfills = _expand(schedule, progress.backfills, line)
+    try:
+        due, drops, settled_ms = _due(schedule, progress, now_ms, catchup_limit, is_started)
+        line = Line(schedule, progress.runs, tuple(run for run in progress.active if run in live))
+        _take_turns(progress, line)
+        if due is not None and not line.is_full:  # beyond its last run a schedule has no fires
+            line.settle(Fire(due))
+        backfills = _expand(schedule, progress.backfills, line)
+    except ValueError:
+        return Begun(
+            waiting=progress.waiting,
+            backfills=progress.backfills,
+            settled_ms=progress.after_ms,
+            live=progress.active,
+        )
     return Begun(
         starts=tuple(line.starts),
-        waiting=(*resting, *line.waiting),
+        waiting=(*line.resting, *line.waiting),
         skips=tuple(line.skips),
         drops=drops,
-        cancels=line.live if line.cancels else (),
+        cancels=line.cancels,
         backfills=backfills,
         settled_ms=settled_ms,
         is_full=line.is_full,
@@ -127,28 +123,14 @@ def begin(
 def conclude(
     schedule: Schedule, progress: Progress, begun: Begun, ran_before: Collection[Fire], now_ms: int
 ) -> Concluded:
-    """How things are once the runs are started; `ran_before` had been started when their turn came."""
-    told_before = set(progress.waiting)
-    started = [fire for fire in begun.starts if not (_is_plain_backfill(fire) and fire in ran_before)]
-    runs = [schedule.run_id(fire) for fire in started]
-    in_the_way = begun.live[-1] if begun.live else (runs[-1] if runs else None)
-    notes = [
-        Note(What.SKIPPED, drop.first_ms, Origin.SCHEDULE, drop.why, None, drop.last_ms, drop.count)
-        for drop in begun.drops
-    ]
-    notes += [
-        Note(What.FIRED, fire.at_ms, fire.origin, run=schedule.run_id(fire))
-        if fire in started
-        else Note(What.SKIPPED, fire.at_ms, fire.origin, Why.RAN_BEFORE, schedule.run_id(fire))
-        for fire in begun.starts
-    ]
-    notes += [
-        Note(What.BUFFERED, fire.at_ms, fire.origin, run=in_the_way)
-        for fire in begun.waiting
-        if fire not in told_before
-    ]
-    notes += [Note(What.SKIPPED, fire.at_ms, fire.origin, why, in_the_way) for fire, why in begun.skips]
+    """How things are once the runs are started; `ran_before` had been started when their turn came.
 
+    A schedule whose times cannot be told any more rests: see `broken`.
+    """
+    started = [fire for fire in begun.starts if not (_is_plain_backfill(fire) and fire in ran_before)]
+    runs = [schedule.run_id(fire) for fire in begun.starts]  # also those that ran before: they may not have ended
+    notes = _notes(schedule, progress, begun, started)
+    before = progress.over
     progress = replace(
         progress,
         runs=progress.runs + sum(fire.origin is Origin.SCHEDULE for fire in started),
@@ -158,13 +140,52 @@ def conclude(
         waiting=begun.waiting,
         backfills=begun.backfills,
         last_ms=started[-1].at_ms if started else progress.last_ms,
-        last_run=runs[-1] if runs else progress.last_run,
+        last_run=schedule.run_id(started[-1]) if started else progress.last_run,
     )
-    before = progress.over
-    progress = _moved(schedule, progress, begun.settled_ms, is_full=begun.is_full)
+    try:
+        progress = moved(schedule, progress, begun.settled_ms, is_full=begun.is_full)
+    except ValueError as error:
+        rests = broken(progress, begun, now_ms, f"its times cannot be told: {error}")
+        return replace(rests, notes=(*notes, *rests.notes))
     if progress.over is not None and before is None:
         notes.append(Note(What.ENDED, why=progress.over))
     return Concluded(progress, tuple(notes), look_at(progress, now_ms))
+
+
+def broken(progress: Progress, begun: Begun | None, now_ms: int, why: str) -> Concluded:
+    """Its times cannot be told, such as those of a zone that was abolished: it rests until it is changed and resumed.
+
+    What waits for its turn, and what is left of its backfills, waits until then.
+    """
+    if begun is not None:
+        progress = replace(progress, after_ms=begun.settled_ms, waiting=begun.waiting, backfills=begun.backfills)
+    is_known = progress.pause is not None and progress.pause.reason == why
+    pause = progress.pause if is_known else Pause(now_ms, why)
+    progress = replace(progress, next_ms=None, due_ms=None, pause=pause)
+    return Concluded(progress, () if is_known else (Note(What.PAUSED, why=why),), None)
+
+
+def absorbed(
+    schedule: Schedule, progress: Progress, started: Sequence[int]
+) -> tuple[Progress, tuple[Note, ...]] | None:
+    """With runs that were started while somebody paused or ended the schedule; None if it knows of them, or will."""
+    unknown = [at_ms for at_ms in started if at_ms > progress.after_ms]
+    if not unknown or (progress.pause is None and progress.over is None):
+        return None  # an active schedule comes upon them by itself
+    runs = tuple(schedule.run_id(Fire(at_ms)) for at_ms in unknown)
+    notes = [Note(What.FIRED, at_ms, Origin.SCHEDULE, run=run) for at_ms, run in zip(unknown, runs, strict=True)]
+    before = progress.over
+    progress = replace(
+        progress,
+        runs=progress.runs + len(runs),
+        active=(*progress.active, *runs)[-MOST_ACTIVE:],
+        last_ms=unknown[-1],
+        last_run=runs[-1],
+    )
+    progress = moved(schedule, progress, unknown[-1], is_full=has_run_out(schedule, progress))
+    if progress.over is not None and before is None:
+        notes.append(Note(What.ENDED, why=progress.over))
+    return progress, tuple(notes)
 
 
 def look_at(progress: Progress, now_ms: int) -> int | None:
@@ -180,111 +201,12 @@ def look_at(progress: Progress, now_ms: int) -> int | None:
     return min(looks, default=None)
 
 
-def paused(progress: Progress, now_ms: int, reason: str | None) -> tuple[Progress, tuple[Note, ...]]:
-    """Rest from now on.  Paused again, it has another reason."""
-    since_ms = now_ms if progress.pause is None else progress.pause.since_ms
-    return replace(progress, pause=Pause(since_ms, reason)), (Note(What.PAUSED, why=reason),)
-
-
-def resumed(schedule: Schedule, progress: Progress, now_ms: int) -> tuple[Progress, tuple[Note, ...]]:
-    """Go on from now; what would have fired meanwhile is passed over, and told."""
-    if progress.pause is None:
-        return progress, ()
-    notes = _passed(schedule, progress, now_ms, Why.PAUSED)
-    progress = _moved(schedule, replace(progress, pause=None), max(progress.after_ms, now_ms))
-    return progress, (*notes, Note(What.RESUMED))
-
-
-def redefined(old: Schedule, new: Schedule, progress: Progress, now_ms: int) -> tuple[Progress, tuple[Note, ...]]:
-    """With another definition.  Other times count from now; times of the old ones that nobody fired are told."""
-    notes: tuple[Note, ...] = ()
-    settled_ms, over = progress.after_ms, progress.over
-    if not old.same_times(new):
-        notes = _passed(old, progress, now_ms, Why.UPDATED if progress.pause is None else Why.PAUSED)
-        settled_ms, over = max(progress.after_ms, now_ms), None
-    elif new.max_runs != old.max_runs:
-        over = None  # unless it has run so often already
-        if progress.over is not None:
-            settled_ms = max(progress.after_ms, now_ms)
-    progress = _moved(new, replace(progress, over=over), settled_ms, is_full=_has_run_out(new, progress))
-    return progress, (*notes, Note(What.UPDATED))
-
-
-def broken(progress: Progress, begun: Begun | None, now_ms: int, why: str) -> Concluded:
-    """Its times cannot be told any more, such as those of a zone that was abolished: it rests until it is changed."""
-    if begun is not None:
-        progress = replace(progress, after_ms=begun.settled_ms, waiting=begun.waiting, backfills=())
-    progress = replace(progress, next_ms=None, due_ms=None, pause=Pause(now_ms, why))
-    return Concluded(progress, (Note(What.PAUSED, why=why),), None)
-
-
-def canceled(progress: Progress) -> tuple[Progress, tuple[Note, ...]]:
-    """Fire no more; what waits for its turn is passed over."""
-    notes = [Note(What.SKIPPED, fire.at_ms, fire.origin, Why.CANCELED) for fire in progress.waiting]
-    over = replace(progress, next_ms=None, due_ms=None, over=Over.CANCELED, waiting=(), backfills=())
-    return over, (*notes, Note(What.ENDED, why=Over.CANCELED))
-
-
-class _Line:
-    """Fires, one after the other, and what becomes of them."""
-
-    def __init__(self, schedule: Schedule, progress: Progress, live: tuple[str, ...]) -> None:
-        self._schedule = schedule
-        self._room = None if schedule.max_runs is None else schedule.max_runs - progress.runs
-        self.live = live
-        self.starts: list[Fire] = []
-        self.waiting: list[Fire] = []
-        self.skips: list[tuple[Fire, Why]] = []
-        self.cancels = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether all runs that the schedule may have are started, or wait for their turn."""
-        return self._room is not None and self._room <= 0
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a run is active, or about to be."""
-        return bool(self.live or self.starts)
-
-    def settle(self, fire: Fire) -> None:
-        """Start it, let it wait, or pass it over."""
-        policy = fire.overlap or self._schedule.overlap
-        if policy is Overlap.CANCEL_PREVIOUS:
-            self._supersede(fire)
-        elif policy is Overlap.ALLOW or not (self.is_busy or (self.waiting and policy in ONE_AT_A_TIME)):
-            self._start(fire)
-        elif policy is Overlap.SKIP:
-            self.skips.append((fire, Why.OVERLAP))
-        elif len(self.waiting) >= (1 if policy is Overlap.BUFFER_ONE else MAX_WAITING):
-            self.skips.append((fire, Why.BUFFER_FULL))
-        else:
-            self.keep(fire)
-
-    def keep(self, fire: Fire) -> None:
-        """Let it wait."""
-        self.waiting.append(fire)
-        self._count(fire, -1)
-
-    def _start(self, fire: Fire) -> None:
-        self.starts.append(fire)
-        self._count(fire, -1)
-
-    def _supersede(self, fire: Fire) -> None:
-        """It takes the place of all that were to come before it."""
-        for earlier in self.waiting + self.starts:
-            self.skips.append((earlier, Why.SUPERSEDED))
-            self._count(earlier, 1)
-        self.waiting, self.starts = [], []
-        if self.live:
-            self.cancels = True
-            self.keep(fire)
-        else:
-            self._start(fire)
-
-    def _count(self, fire: Fire, change: int) -> None:
-        if self._room is not None and fire.origin is Origin.SCHEDULE:
-            self._room += change
+def times_of(schedule: Schedule, backfill: Backfill) -> Iterator[int]:
+    """The fire times that are left of a backfill."""
+    for at_ms in schedule.rhythm.times_after(backfill.after_ms):
+        if at_ms > backfill.to_ms:
+            return
+        yield at_ms
 
 
 def _due(
@@ -301,7 +223,18 @@ def _due(
     return progress.next_ms, (), progress.next_ms
 
 
-def _expand(schedule: Schedule, backfills: Sequence[Backfill], line: _Line) -> tuple[Backfill, ...]:
+def _take_turns(progress: Progress, line: Line) -> None:
+    """What waits comes first; during a pause, only what somebody asked for."""
+    for fire in progress.waiting:
+        if fire.origin is Origin.SCHEDULE and progress.pause is not None:
+            line.rest(fire)
+        elif fire.origin is Origin.SCHEDULE and line.is_full:
+            line.skip(fire, Why.UPDATED)  # it may run less often than it did when this began to wait
+        else:
+            line.settle(fire)
+
+
+def _expand(schedule: Schedule, backfills: Sequence[Backfill], line: Line) -> tuple[Backfill, ...]:
     """Start the next fires of the first backfill; what is left of all."""
     if not backfills:
         return ()
@@ -312,45 +245,38 @@ def _expand(schedule: Schedule, backfills: Sequence[Backfill], line: _Line) -> t
     wanted = BACKFILL_CHUNK if at_once else 1
     times = list(islice(times_of(schedule, first), wanted))
     for at_ms in times:
-        line.starts.append(Fire(at_ms, Origin.BACKFILL, first.key, first.overlap))
+        line.start(Fire(at_ms, Origin.BACKFILL, first.key, first.overlap))
     if len(times) < wanted:
         return tuple(others)
     return (replace(first, after_ms=times[-1]), *others)
 
 
-def times_of(schedule: Schedule, backfill: Backfill) -> Iterator[int]:
-    """The fire times that are left of a backfill."""
-    for at_ms in schedule.rhythm.times_after(backfill.after_ms):
-        if at_ms > backfill.to_ms:
-            return
-        yield at_ms
-
-
-def _moved(schedule: Schedule, progress: Progress, settled_ms: int, *, is_full: bool = False) -> Progress:
-    """Settled up to a time, and with the fire time after that."""
-    if progress.over is Over.CANCELED:
-        return progress
-    if is_full:
-        return replace(progress, after_ms=settled_ms, next_ms=None, due_ms=None, over=Over.MAX_RUNS)
-    rhythm = schedule.rhythm
-    next_ms = rhythm.next_after_ms(settled_ms)
-    if next_ms is None:
-        return replace(progress, after_ms=settled_ms, next_ms=None, due_ms=None, over=Over.END)
-    return replace(progress, after_ms=settled_ms, next_ms=next_ms, due_ms=rhythm.due_ms(next_ms))
-
-
-def _passed(schedule: Schedule, progress: Progress, now_ms: int, why: Why) -> tuple[Note, ...]:
-    if progress.over is not None or now_ms <= progress.after_ms:
-        return ()
-    drop = schedule.rhythm.passed(progress.after_ms, now_ms, why)
-    if drop is None:
-        return ()
-    return (Note(What.SKIPPED, drop.first_ms, Origin.SCHEDULE, why, None, drop.last_ms, drop.count),)
-
-
-def _has_run_out(schedule: Schedule, progress: Progress) -> bool:
-    waiting = sum(fire.origin is Origin.SCHEDULE for fire in progress.waiting)
-    return schedule.max_runs is not None and progress.runs + waiting >= schedule.max_runs
+def _notes(schedule: Schedule, progress: Progress, begun: Begun, started: Sequence[Fire]) -> list[Note]:
+    """What to tell of a step."""
+    told_before, fired = set(progress.waiting), set(started)
+    runs = [schedule.run_id(fire) for fire in started]
+    in_the_way = begun.live[-1] if begun.live else (runs[-1] if runs else None)
+    return [
+        *(
+            Note(What.SKIPPED, drop.first_ms, Origin.SCHEDULE, drop.why, None, drop.last_ms, drop.count)
+            for drop in begun.drops
+        ),
+        *(
+            Note(What.FIRED, fire.at_ms, fire.origin, run=schedule.run_id(fire))
+            if fire in fired
+            else Note(What.SKIPPED, fire.at_ms, fire.origin, Why.RAN_BEFORE, schedule.run_id(fire))
+            for fire in begun.starts
+        ),
+        *(
+            Note(What.BUFFERED, fire.at_ms, fire.origin, run=in_the_way)
+            for fire in begun.waiting
+            if fire not in told_before
+        ),
+        *(
+            Note(What.SKIPPED, fire.at_ms, fire.origin, why, None if why is Why.UPDATED else in_the_way)
+            for fire, why in begun.skips
+        ),
+    ]
 
 
 def _is_plain_backfill(fire: Fire) -> bool:
@@ -362,22 +288,3 @@ def _watches(schedule: Schedule, begun: Begun) -> bool:
     policies = [schedule.overlap, *(fire.overlap for fire in (*begun.starts, *begun.waiting))]
     policies += [backfill.overlap for backfill in begun.backfills]
     return any(policy not in (None, Overlap.ALLOW) for policy in policies)
-
-
-def absorbed(
-    schedule: Schedule, progress: Progress, started: Sequence[int]
-) -> tuple[Progress, tuple[Note, ...]] | None:
-    """With runs that were started while somebody paused or ended the schedule; None if it knows of them, or will."""
-    unknown = [at_ms for at_ms in started if at_ms > progress.after_ms]
-    if not unknown or (progress.pause is None and progress.over is None):
-        return None  # an active schedule comes upon them by itself
-    runs = tuple(schedule.run_id(Fire(at_ms)) for at_ms in unknown)
-    notes = tuple(Note(What.FIRED, at_ms, Origin.SCHEDULE, run=run) for at_ms, run in zip(unknown, runs, strict=True))
-    progress = replace(
-        progress,
-        runs=progress.runs + len(runs),
-        active=(*progress.active, *runs)[-MOST_ACTIVE:],
-        last_ms=unknown[-1],
-        last_run=runs[-1],
-    )
-    return _moved(schedule, progress, unknown[-1]), notes

@@ -12,6 +12,8 @@ from hashlib import sha256
 from itertools import islice
 from typing import Final, Protocol
 
+from taskflow_domain.times import MAX_MS
+
 GRACE_MS: Final = 10_000  # a time that is late by no more was not missed, it is only being fired
 MOST_COUNTED: Final = 1000  # missed times are counted one by one up to here; a year of seconds would take minutes
 FIRST_LOOK_MS: Final = 60_000
@@ -33,8 +35,9 @@ class Interval:
     anchor_ms: int
 
     def next_after_ms(self, after_ms: int) -> int | None:
-        """The first time after one; the anchor itself is the first of all."""
-        return self.anchor_ms + max(0, (after_ms - self.anchor_ms) // self.every_ms + 1) * self.every_ms
+        """The first time after one; the anchor itself is the first of all.  None if there is none before 10000."""
+        ms = self.anchor_ms + max(0, (after_ms - self.anchor_ms) // self.every_ms + 1) * self.every_ms
+        return ms if ms <= MAX_MS else None
 
 
 class Why(StrEnum):
@@ -140,11 +143,23 @@ class Rhythm:
         counted = list(islice(self._due_by(after_ms, now_ms), MOST_COUNTED + 1))
         if len(counted) <= MOST_COUNTED:
             return _Waiting(counted, None)
+        last_ms = self._last(after_ms, now_ms)  # they may have come thick and fast, and ended long ago
         look_ms, latest = FIRST_LOOK_MS, list[int]()
         while len(latest) < LARGEST_CATCHUP:  # which there are: more than that were counted
-            latest = list(self._due_by(max(after_ms, now_ms - look_ms), now_ms))
+            latest = list(self._due_by(max(after_ms, last_ms - look_ms), now_ms))
             look_ms *= 4
         return _Waiting(latest[-LARGEST_CATCHUP:], counted[0])
+
+    def _last(self, after_ms: int, now_ms: int) -> int:
+        """The last time of a span that has one."""
+        low_ms, high_ms = after_ms, now_ms
+        while high_ms - low_ms > 1:
+            middle_ms = (low_ms + high_ms) // 2
+            if next(self._due_by(middle_ms, now_ms), None) is None:
+                high_ms = middle_ms
+            else:
+                low_ms = middle_ms
+        return high_ms
 
     def _due_by(self, after_ms: int, now_ms: int) -> Iterator[int]:
         for ms in self.times_after(after_ms):

@@ -111,13 +111,15 @@ class Schedule:
         )
 
     def same_times(self, other: "Schedule") -> bool:
-        """Whether both mean the same times."""
+        """Whether both mean the same fire times.  Jitter only says when they are due."""
         return _times(self) == _times(other)
 
 
 def _times(schedule: Schedule) -> tuple[object, ...]:
-    zone = schedule.zone if schedule.cron is not None else ""
-    return schedule.cron, schedule.interval_ms, zone, schedule.start_ms, schedule.end_ms, schedule.jitter_ms
+    if schedule.cron is not None:
+        return schedule.cron, schedule.zone, schedule.start_ms, schedule.end_ms
+    anchor_ms = schedule.anchor_ms if schedule.start_ms is None else schedule.start_ms
+    return schedule.interval_ms, anchor_ms, schedule.start_ms, schedule.end_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ class Progress:
     @property
     def is_done(self) -> bool:
         """Whether nothing will come of it any more."""
-        return self.next_ms is None and not self.waiting and not self.backfills
+        return self.over is not None and not self.waiting and not self.backfills
 
 
 class What(StrEnum):

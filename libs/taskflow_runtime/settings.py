@@ -122,6 +122,13 @@ class Settings(BaseSettings):
         (), description="Commands that shell jobs may not use, such as rm,shutdown.  A guard rail, not a sandbox."
     )
 
+    catchup_limit: int = Field(
+        5,
+        ge=0,
+        le=1000,
+        description="Missed fire times that are made up for, of a schedule that does not say how many.",
+    )
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -131,7 +131,7 @@ class Firing:
         words = await self._store.schedules.write(writes)
         for i, (word, step) in enumerate(zip(words, begun, strict=True)):
             if word is not Written.OK:
-                settled[i] = replace(settled[i], word=word)
+                settled[i] = Settled(records[i], word=word)
                 await self._absorb(records[i].id, step)
         return settled
 

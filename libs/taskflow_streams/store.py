@@ -124,7 +124,9 @@ class Store:
             await self.redis.ping()
 
     async def now_ms(self) -> int:
-        """The server's clock."""
+        """The server's clock, or a test's."""
+        if self._scripts.now_ms is not None:
+            return self._scripts.now_ms
         with translated():
             seconds, micros = await self.redis.time()
         return int(seconds) * 1000 + int(micros) // 1000

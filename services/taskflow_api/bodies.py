@@ -37,6 +37,7 @@ from taskflow_streams import SUBMIT_BATCH
 IMMUTABLE: Final = ("id", "created_at", "status", "attempt_count")
 IGNORED: Final = (
     "updated_at", "started_at", "finished_at", "result", "error", "progress", "run_id", "retry_of", "worker",
+    "schedule_id",
 )  # fmt: skip
 
 
@@ -84,8 +85,8 @@ class TimesBody(Body):
         return seconds
 
 
-class JobBody(TimesBody):
-    """The fields that a new job and a changed one have in common."""
+class WorkBody(Body):
+    """What a job does, how urgently, and what becomes of its failures."""
 
     payload: PayloadJson = Field(
         default=b"{}",
@@ -93,7 +94,6 @@ class JobBody(TimesBody):
         json_schema_extra={"default": {}},
     )
     priority: Priority = Field(DEFAULT_PRIORITY, description="10 is the most urgent.")
-    dependencies: UniqueIds = Field((), description="Jobs that must complete first.  They must exist, each named once.")
     retry_policy: RetryPolicyBody | None = Field(None, description="Parts left out have their defaults.")
     task: Text | None = Field(None, description="The handler that runs it, for type `task`; unset is the job's name.")
     type: TypeName = Field("task", description="The executor; the payload holds the fields of any but `task`.")
@@ -101,14 +101,25 @@ class JobBody(TimesBody):
     owner: Text | None = Field(None, description="For whom it is.")
 
 
-class CreateJob(JobBody):
-    """A job to create."""
+class NamedBody(Body):
+    """Which job it is, and where it waits."""
 
     name: JobName = Field(
         description="A name for people, and the handler's unless `task` says another.",
         json_schema_extra={"pattern": NO_NUL_PATTERN},
     )
     queue: QueueName = Field(description="The queue it waits in.")
+
+
+class JobBody(WorkBody, TimesBody):
+    """The fields that a new job and a changed one have in common."""
+
+    dependencies: UniqueIds = Field((), description="Jobs that must complete first.  They must exist, each named once.")
+
+
+class CreateJob(NamedBody, JobBody):
+    """A job to create."""
+
     idempotency_key: IdempotencyKey | None = Field(
         None, description="Sent again with the same key and body, the first job is the answer.  Kept for 7 days."
     )

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
 from pydantic import ValidationError
 
-from taskflow_api.bodies import CreateJob, RetryPolicyBody
+from taskflow_api.bodies import CreateJob, RetryPolicyBody, WorkBody
 from taskflow_api.errors import Detail, Invalid
 from taskflow_api.faults import faults
 from taskflow_api.fields import ms
@@ -52,6 +53,25 @@ def check_payload(
     return timeout_s
 
 
+def work_of(body: WorkBody, name: str, denylist: Sequence[str], within: tuple[str | int, ...] = ()) -> dict[str, Any]:
+    """The part of a job that says what it does and how; `within` is where its body stands in that of the request."""
+    timeout_s = body.timeout_s
+    if body.type in BUILT_IN:
+        own_timeout_s = check_payload(body.type, body.payload, denylist, within)
+        timeout_s = own_timeout_s if timeout_s is None else timeout_s
+    return {
+        "name": name,
+        "handler": handler_of(body.type, body.task, name),
+        "payload": body.payload,
+        "order": order_of_priority(body.priority),
+        "type": body.type,
+        "task": body.task,
+        "retry": filled_up(DEFAULT_RETRY, body.retry_policy, within),
+        "timeout_ms": ms(timeout_s),
+        "owner": body.owner,
+    }
+
+
 def new_job(
     body: CreateJob,
     job_id: str,
@@ -62,26 +82,14 @@ def new_job(
     denylist: Sequence[str] = (),
 ) -> NewJob:
     """The job to submit; `within` is where its body stands in that of the request."""
-    timeout_s = body.timeout_s
-    if body.type in BUILT_IN:
-        own_timeout_s = check_payload(body.type, body.payload, denylist, within)
-        timeout_s = own_timeout_s if timeout_s is None else timeout_s
     return NewJob(
         id=job_id,
-        name=body.name,
         queue=body.queue,
-        handler=handler_of(body.type, body.task, body.name),
-        payload=body.payload,
-        order=order_of_priority(body.priority),
-        type=body.type,
-        task=body.task,
         dependencies=dependencies,
-        retry=filled_up(DEFAULT_RETRY, body.retry_policy, within),
-        timeout_ms=ms(timeout_s),
         due_ms=body.scheduled_at,
         delay_ms=ms(body.delay_s),
         expires_ms=body.expires_at,
         ttl_ms=ms(body.ttl_s),
-        owner=body.owner,
         has_key=has_key,
+        **work_of(body, body.name, denylist, within),
     )

@@ -35,6 +35,7 @@ JOB: Final[dict[str, Any]] = {
     "progress": {"fraction": 1.0, "message": None},
     "run_id": None,
     "retry_of": None,
+    "schedule_id": None,
     "worker": "worker-1",
 }
 

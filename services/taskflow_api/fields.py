@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from taskflow_domain import MAX_DEPENDENCIES, JobId, ms_of_iso, payload_bytes
+from taskflow_domain import MAX_DEPENDENCIES, JobId, ms_of_iso, parse_cron, parse_zone, payload_bytes
+from taskflow_domain.cron import TEXT_MAX_CHARS as CRON_MAX_CHARS
 
 DAY_S: Final = 86_400
 LONGEST_TIMEOUT_S: Final = 365 * DAY_S
@@ -77,6 +78,29 @@ UniqueTexts = Annotated[
     Field(max_length=MAX_DEPENDENCIES, json_schema_extra={"uniqueItems": True}),
     AfterValidator(once_each),
 ]
+
+
+def cron_text(text: str) -> str:
+    """An expression that means something."""
+    parse_cron(text)
+    return text
+
+
+def zone_name(text: str) -> str:
+    """A zone that exists."""
+    parse_zone(text)
+    return text
+
+
+CRON_SCHEMA: Final = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": CRON_MAX_CHARS,
+    "examples": ["*/5 * * * *", "@daily"],
+}
+ZONE_SCHEMA: Final = {"type": "string", "minLength": 1, "maxLength": 64, "examples": ["Europe/Berlin", "UTC"]}
+CronText = Annotated[str, Field(strict=True), AfterValidator(cron_text), WithJsonSchema(CRON_SCHEMA)]
+ZoneName = Annotated[str, Field(strict=True), AfterValidator(zone_name), WithJsonSchema(ZONE_SCHEMA)]
 
 
 def ms(seconds: float | None) -> int | None:

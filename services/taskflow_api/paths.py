@@ -1,4 +1,4 @@
-"""How paths are told apart: `/jobs/batch` is no job's path, and `/workers/register` no worker's."""
+"""How paths are told apart: `/jobs/batch` is no job's path, and `/schedules/preview` no schedule's."""
 
 from typing import Final
 
@@ -7,6 +7,8 @@ from starlette.convertors import Convertor, register_url_convertor
 PREFIX: Final = "/api/v1"
 JOB: Final = "/jobs/{job_id:job}"
 WORKER: Final = "/workers/{worker_id:worker}"
+PREVIEW: Final = "preview"  # no schedule can have this name
+SCHEDULE: Final = "/schedules/{schedule:schedule}"
 
 
 class _Segment(Convertor[str]):
@@ -25,5 +27,10 @@ class _WorkerId(_Segment):
     regex = "(?!register$)[^/]+"
 
 
+class _Schedule(_Segment):
+    regex = f"(?!{PREVIEW}$)[^/]+"
+
+
 register_url_convertor("job", _JobId())
+register_url_convertor("schedule", _Schedule())
 register_url_convertor("worker", _WorkerId())

@@ -45,6 +45,7 @@ def job_fields(job: JobRecord) -> dict[str, Any]:
         "progress": None if job.progress is None else {"fraction": job.progress, "message": job.progress_note},
         "run_id": job.run_id,
         "retry_of": job.retry_of,
+        "schedule_id": job.schedule_id,
         "worker": job.worker,
     }
 

@@ -6,13 +6,15 @@ them again.
 
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, RootModel, WithJsonSchema
+from pydantic import ConfigDict, Field, RootModel, ValidationInfo, WithJsonSchema, field_validator
 
 from taskflow_api.bodies import TimesBody
+from taskflow_api.body import Body
 from taskflow_api.fields import (
     ANY_QUEUE_PATTERN,
     NO_NUL_PATTERN,
     TYPE_PATTERN,
+    CronText,
     IdempotencyKey,
     Text,
     TimeoutSeconds,
@@ -33,12 +35,6 @@ _NO_SPACE: Final = (  # as Python knows them; dialects of patterns differ in wha
 _NO_NUL: Final = {"type": "string", "pattern": NO_NUL_PATTERN}
 
 
-def _not_yet(value: object) -> object:
-    if value is not None:
-        raise ValueError("schedules are not available yet; leave it out, and say with scheduled_at when to run once")
-    return value
-
-
 def _shown(schema: dict[str, Any]) -> Any:
     return WithJsonSchema(schema)
 
@@ -46,7 +42,6 @@ def _shown(schema: dict[str, Any]) -> Any:
 Queue = Annotated[str, Field(strict=True, pattern=ANY_QUEUE_PATTERN)]
 Order = Annotated[int, Field(strict=True, ge=MIN_ORDER, le=MAX_ORDER)]
 RetriesMax = Annotated[int, Field(strict=True, ge=0, le=MAX_RETRIES)]
-NoCron = Annotated[None, BeforeValidator(_not_yet)]
 
 Cmd = Annotated[
     Any,
@@ -87,8 +82,8 @@ Kwargs = Annotated[
 ]  # fmt: skip
 
 
-class Submission(TimesBody):
-    """What every job sent to POST /jobs may say."""
+class FlatBody(Body):
+    """What every flat job may say."""
 
     never_null: ClassVar[frozenset[str]] = frozenset()
 
@@ -99,13 +94,9 @@ class Submission(TimesBody):
     )
     timeout_s: TimeoutSeconds | None = Field(None, description="How long one attempt may take.")
     owner: Text | None = Field(None, description="For whom it is.")
-    idempotency_key: IdempotencyKey | None = Field(
-        None, description="Sent again with the same key and body, the first job is the answer.  Kept for 7 days."
-    )
-    schedule_cron: NoCron = Field(None, description="Schedules are not available yet.")
 
 
-class ShellJob(Submission):
+class ShellFields(Body):
     """A command for the shell."""
 
     type: Literal["shell"]
@@ -114,7 +105,7 @@ class ShellJob(Submission):
     cwd: Cwd = None
 
 
-class PythonJob(Submission):
+class PythonFields(Body):
     """A Python function, called in a process of its own."""
 
     type: Literal["python"]
@@ -123,7 +114,7 @@ class PythonJob(Submission):
     kwargs: Kwargs = None
 
 
-class OtherJob(Submission):
+class OtherFields(Body):
     """A job for another executor; every field that is not named here is that executor's."""
 
     model_config = ConfigDict(extra="allow")
@@ -131,6 +122,37 @@ class OtherJob(Submission):
     type: Annotated[
         TypeName, _shown({"type": "string", "pattern": TYPE_PATTERN.replace("^", "^(?!(shell|python|task)$)")})
     ]
+
+
+class Submission(FlatBody, TimesBody):
+    """What every job sent to POST /jobs may say."""
+
+    idempotency_key: IdempotencyKey | None = Field(
+        None, description="Sent again with the same key and body, the first job is the answer.  Kept for 7 days."
+    )
+    schedule_cron: CronText | None = Field(
+        None, description="Run it again and again, at these times (UTC).  Makes a schedule; not with `scheduled_at`."
+    )
+
+    @field_validator("schedule_cron")
+    @classmethod
+    def _says_when(cls, cron: str | None, info: ValidationInfo) -> str | None:
+        for rival in ("scheduled_at", "delay_s", "expires_at"):
+            if cron is not None and info.data.get(rival) is not None:
+                raise ValueError(f"give schedule_cron or {rival}, not both")
+        return cron
+
+
+class ShellJob(ShellFields, Submission):
+    """A command for the shell."""
+
+
+class PythonJob(PythonFields, Submission):
+    """A Python function, called in a process of its own."""
+
+
+class OtherJob(OtherFields, Submission):
+    """A job for another executor; every field that is not named here is that executor's."""
 
 
 class SubmitJob(RootModel[ShellJob | PythonJob | OtherJob]):

@@ -74,6 +74,7 @@ class Job(Shape):
     progress: Progress | None
     run_id: str | None = Field(description="The workflow run it belongs to.")
     retry_of: Uuid | None = Field(description="The ended job that this one repeats.")
+    schedule_id: Uuid | None = Field(description="The schedule that started it.")
     worker: str | None = Field(description="Who runs it, or ran it last.")
 
 

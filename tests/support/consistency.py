@@ -1,7 +1,8 @@
 """What must hold of everything in Redis, whatever has happened: each function yields what does not.
 
 A job is in one place; a lease is one pending entry; who waits is known on both sides; an ending that somebody
-waits for is on its way; lanes are open exactly where they should be; and no key outlives its owner.
+waits for is on its way; lanes are open exactly where they should be; schedules with something to do are looked at;
+and no key outlives its owner.
 """
 
 from __future__ import annotations
@@ -9,13 +10,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 
 from taskflow_domain import TERMINAL, partition_of
+from taskflow_domain.firing import look_at
 from taskflow_domain.ordering import score
 from taskflow_streams import Store
 from taskflow_streams.store import Partition
-from tests.support.picture import Fields, Picture, take
+from tests.support.picture import CONTROL, Fields, Picture, take, take_control
 from tests.support.replay import Life, illegal, replay
 
 ALL_EVENTS = 1_000_000
+OF_SCHEDULES = {"schedule", "schedules", "calendar", "names", "fires", "alarm"}
+OF_CONTROL = {"meta", "claim", *OF_SCHEDULES}
 
 
 async def faults(store: Store) -> list[str]:
@@ -26,12 +30,18 @@ async def faults(store: Store) -> list[str]:
         for check in (_lifetimes, _records, _places, _lanes, _leases, _dependencies, _clocks, _pools):
             found += check(picture)
         found += [fault async for fault in _history(partition)]
+    control = await take_control(store)
+    for check in (_lifetimes, _control):
+        found += check(control)
+    found += [fault async for fault in _looks(store, control)]
     return found
 
 
 def _lifetimes(picture: Picture) -> Iterator[str]:
     for short in picture.strange:
         yield f"{short} is not a key of ours, or has another type"
+    for name in picture.names & {"claim", *OF_SCHEDULES} if picture.index != CONTROL else picture.names - OF_CONTROL:
+        yield f"{name} does not belong under the tag of {picture.index}"
     owned = {name: set(picture.strings[name]) for name in ("spec", "result")}
     owned |= {name: set(picture.sets[name]) for name in ("needs", "waits", "waited", "deps")}
     owned |= {"log": set(picture.streams["log"])}
@@ -203,3 +213,30 @@ async def _history(partition: Partition) -> AsyncIterator[str]:
             yield f"events tell of {job_id}: {life}; its record is {record and Life.of(record)}"
         elif len(record.event_ids) != min(life.events, 100):
             yield f"{job_id} knows {len(record.event_ids)} of its {life.events} events"
+
+
+def _control(picture: Picture) -> Iterator[str]:
+    """Schedules: all of them in `calendar`, their names in `names`, and nothing of any that does not exist."""
+    schedules = picture.hashes["schedule"]
+    for schedule_id, fields in schedules.items():
+        if missing := {"rev", "spec", "progress", "created", "updated"} - fields.keys():
+            yield f"schedule:{schedule_id} is no record: it has no {sorted(missing)}"
+    created = {schedule_id: float(fields.get("created", "nan")) for schedule_id, fields in schedules.items()}
+    if created != (calendar := picture.zsets["calendar"].get("", {})):
+        yield f"schedules were made {created}, the calendar says {calendar}"
+    named = {fields["name"]: schedule_id for schedule_id, fields in schedules.items() if "name" in fields}
+    if named != (names := picture.hashes["names"].get("", {})):
+        yield f"schedules are named {named}, noted are {names}"
+    for schedule_id in picture.zsets["schedules"].get("", {}).keys() - schedules.keys():
+        yield f"{schedule_id} does not exist, but is to be looked at"
+    for schedule_id in picture.streams["fires"].keys() - schedules.keys():
+        yield f"fires:{schedule_id} is left of a schedule that does not exist"
+    if len(picture.streams["alarm"].get("", ())) > 1:
+        yield "the alarm holds more than the last word"
+
+
+async def _looks(store: Store, picture: Picture) -> AsyncIterator[str]:
+    looks = picture.zsets["schedules"].get("", {})
+    for record in await store.schedules.get(list(picture.hashes["schedule"])):
+        if record is not None and record.id not in looks and look_at(record.progress, 0) is not None:
+            yield f"{record.id} has something to do, and nobody looks at it: {record.progress}"

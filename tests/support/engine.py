@@ -43,10 +43,14 @@ class Clock:
 
     def forward(self, seconds: float) -> int:
         """Let time pass (or, with a negative number, set the clock back); the time afterwards."""
-        self.now_ms += int(seconds * 1000)
-        for partition in self.store.partitions:
-            partition.scripts.now_ms = self.now_ms
-        return self.now_ms
+        return self.at(self.now_ms + int(seconds * 1000))
+
+    def at(self, now_ms: int) -> int:
+        """Let it be this time."""
+        self.now_ms = now_ms
+        for scripts in (self.store._scripts, *(partition.scripts for partition in self.store.partitions)):
+            scripts.now_ms = now_ms
+        return now_ms
 
 
 @dataclass(frozen=True, slots=True)

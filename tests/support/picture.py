@@ -1,4 +1,4 @@
-"""All that one partition holds in Redis, read in one call and sorted by the names of keys.py."""
+"""All that one partition holds in Redis, or the control tag, read in one call and sorted by the names of keys.py."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Any
 
 import msgpack
 
-from taskflow_streams.keys import NAMES
-from taskflow_streams.store import Partition
+from taskflow_streams.connection import Client
+from taskflow_streams.keys import NAMES, Keys
+from taskflow_streams.store import Partition, Store
 
 Fields = dict[str, str]
 Scores = dict[str, float]
+
+CONTROL = -1  # the index of what belongs to no partition
 
 DUMP = """#!lua flags=no-writes
 local rows = {}
@@ -62,14 +65,28 @@ class Picture:
         """The records."""
         return self.hashes["job"]
 
+    @property
+    def names(self) -> set[str]:
+        """What is there, by the names of keys.py."""
+        shelves = (self.strings, self.hashes, self.sets, self.zsets, self.streams)
+        return {name for shelf in shelves for name, keys in shelf.items() if keys}
+
 
 async def take(partition: Partition) -> Picture:
     """Read a partition."""
-    prefix = partition.keys.prefix
-    rows = msgpack.unpackb(await partition.redis.eval(DUMP, 0, prefix), raw=True)
-    picture = Picture(partition.index)
+    return await _read(partition.redis, partition.keys, partition.index)
+
+
+async def take_control(store: Store) -> Picture:
+    """Read what belongs to no partition."""
+    return await _read(store.redis, store._control, CONTROL)
+
+
+async def _read(redis: Client, keys: Keys, index: int) -> Picture:
+    rows = msgpack.unpackb(await redis.eval(DUMP, 0, keys.prefix), raw=True)
+    picture = Picture(index)
     for key, kind, ttl, value, pending in rows:
-        short = key.decode().removeprefix(prefix)
+        short = key.decode().removeprefix(keys.prefix)
         known = _known(short)
         if ttl >= 0:
             picture.mortal.add(short)

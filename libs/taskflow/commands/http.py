@@ -35,6 +35,14 @@ class Unavailable(CommandFailed):
     """The api says that it cannot answer now."""
 
 
+class Refused(CommandFailed):
+    """The api says no; `status` is the answer's."""
+
+    def __init__(self, sentence: str, status: int) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
 class Api:
     """A connection to the api.  Use it with `with`."""
 
@@ -66,11 +74,22 @@ class Api:
     def create(self, path: str, body: Mapping[str, object]) -> Any:
         """Make something, and once: a request whose answer was lost is sent again with the same key."""
         headers = {} if "idempotency_key" in body else {"Idempotency-Key": f"cli-{uuid4()}"}
+        return self._insist("POST", path, body, headers)
+
+    def put(self, path: str, body: Mapping[str, object]) -> Any:
+        """Make something, or change it, so that it is as told; sent again when the answer was lost."""
+        return self._insist("PUT", path, body, {})
+
+    def delete(self, path: str) -> None:
+        """Remove something."""
+        self._call("DELETE", path)
+
+    def _insist(self, method: str, path: str, body: object, headers: Mapping[str, str]) -> Any:
         pauses = chain(PAUSES_S, repeat(PAUSES_S[-1]))
         lost_at: float | None = None
         while True:
             try:
-                return self._call("POST", path, body=body, headers=headers)
+                return self._call(method, path, body=body, headers=headers)
             except Unreachable as failure:
                 now = time.monotonic()
                 if lost_at is None and isinstance(failure, Nobody):
@@ -132,7 +151,7 @@ class Api:
             )
             if not response.is_success:
                 raise self._refusal(response)
-            return self._json(response)
+            return None if response.status_code == 204 else self._json(response)
 
     def _json(self, response: httpx.Response) -> Any:
         try:
@@ -165,14 +184,14 @@ class Api:
             )
         try:
             error = response.json()["error"]
-            message, details = str(error["message"]), _details(error)
+            message, details = _harmless(error["message"]), _harmless(_details(error))
         except (ValueError, KeyError, TypeError):
             return self._not_taskflow(status)
         if status in (429, 503):
             pause_s = response.headers.get("Retry-After", "")
             when = f"in {pause_s} s" if pause_s.isdigit() else "later"
             return Unavailable(f"{_sentence(message)[:-1]}; try again {when}.")
-        return CommandFailed(_sentence(details or message))
+        return Refused(_sentence(details or message), status)
 
     def _not_taskflow(self, status: int | None = None) -> CommandFailed:
         how = f" (status {status})" if status else ""
@@ -214,6 +233,12 @@ def _details(error: Mapping[str, Any]) -> str:
     if len(details) < 2:
         return ""
     return "; ".join(f"{each['field']}: {each['message']}" if each["field"] else each["message"] for each in details)
+
+
+def _harmless(text: object) -> str:
+    from taskflow.commands.render import harmless
+
+    return harmless(str(text))
 
 
 def _sentence(text: str) -> str:

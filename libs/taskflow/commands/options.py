@@ -3,14 +3,17 @@
 import json
 import os
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
 CONNECTION: Final = "Connection"
+NONE: Final = "none"  # what people say to take a setting back
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+T = TypeVar("T")
 
 ApiUrl = Annotated[
     str | None,
@@ -60,6 +63,32 @@ def moment(text: str) -> datetime:
         raise typer.BadParameter(f"{text!r} is no time; write it like 2026-01-31T18:00 or 2026-01-31T18:00Z.") from None
 
 
+def iso(at: datetime) -> str:
+    """A time as the api takes it."""
+    return at.isoformat(timespec="milliseconds")
+
+
+def or_none(parse: Callable[[str], T]) -> Callable[[str], T | str]:
+    """The same, but for `none`."""
+
+    def parsed(text: str) -> T | str:
+        return NONE if text.lower() == NONE else parse(text)
+
+    return parsed
+
+
+def whole(text: str) -> int:
+    """A number of things, from 0."""
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise typer.BadParameter(f"{text[:40]!r} is no number of them; give a whole number, such as 3, or none.")
+    return int(text)
+
+
+def said(**fields: Any) -> dict[str, Any]:
+    """What was said, without what was not; `none` is null."""
+    return {name: None if value == NONE else value for name, value in fields.items() if value is not None}
+
+
 def assignment(text: str, what: str) -> tuple[str, str]:
     """`name=value` as a pair."""
     name, equals, value = text.partition("=")
@@ -89,6 +118,16 @@ def json_or_text(text: str) -> Any:
         raise typer.BadParameter(
             f"{text[:40]!r} holds a number that is too large; send it as a text in quotes."
         ) from None
+    return value
+
+
+def json_value(text: str) -> Any:
+    """The JSON value that a text spells."""
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        raise typer.BadParameter(f"{text[:40]!r} is no JSON; write it like '{{\"day\": 1}}'.") from None
     return value
 
 

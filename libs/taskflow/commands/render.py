@@ -34,6 +34,9 @@ _STYLES: Final = {
     "DRAINING": "yellow",
     "DEGRADED": "yellow",
     "OFFLINE": "red",
+    "ACTIVE": "green",
+    "PAUSED": "yellow",
+    "ENDED": "bright_black",
 }
 _AGES: Final = ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h"), (float("inf"), 86400, "d"))
 

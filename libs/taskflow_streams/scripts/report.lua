@@ -28,11 +28,11 @@ end
 
 local function load_to_end(id)
   local v = redis.call('HMGET', K.job .. id, 'state', 'queue', 'order', 'attempt', 'fence', 'worker', 'entry', 'created', 'n',
-    'size', 'cancel', 'waited', 'logged', 'owner', 'notify')
+    'size', 'cancel', 'waited', 'logged', 'owner', 'notify', 'tell')
   if not v[1] then return nil end
   return { state = v[1], queue = v[2], order = v[3], attempt = tonumber(v[4]), fence = tonumber(v[5]), worker = v[6] or nil,
     entry = v[7] or nil, created = v[8], n = tonumber(v[9]), size = v[10], cancel = v[11] or nil, waited = v[12] or nil,
-    logged = v[13] or nil, owner = v[14] or nil, notify = v[15] or nil }
+    logged = v[13] or nil, owner = v[14] or nil, notify = v[15] or nil, tell = v[16] or nil }
 end
 
 local function fail(id, job, how, body, delay, class)

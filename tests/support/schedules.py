@@ -1,0 +1,75 @@
+"""The words of the tests of schedules: one that was just made, its history, and somebody who changes it meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from taskflow_domain import Note, Schedule
+from taskflow_domain.changing import first_progress, paused
+from taskflow_domain.firing import look_at
+from taskflow_streams import Definition, Line, NewJob, ScheduleRecord, Store, Write, Written, apply
+from tests.support.engine import HANDLER, QUEUE
+
+ALL_LINES = 10_000
+
+
+def definition(schedule_id: str, now_ms: int, template: dict[str, Any] | None = None, **rules: Any) -> Definition:
+    """A schedule that fires each minute, unless other rules are given."""
+    timing = {} if "interval_ms" in rules else {"cron": "* * * * *"}
+    job = NewJob(id="", **{"name": HANDLER, "queue": QUEUE, "handler": HANDLER, **(template or {})})
+    return Definition(Schedule(schedule_id, now_ms, **{**timing, **rules}), job)
+
+
+def birth(store: Store, now_ms: int, name: str | None = None, **rules: Any) -> Write:
+    """A new schedule, not written yet."""
+    made = definition(store.new_id(), now_ms, **rules)
+    progress = first_progress(made.schedule, now_ms)
+    look_ms = look_at(progress, now_ms)
+    return Write(made.schedule.id, 0, look_ms, progress, made, name, now_ms, ring=True)
+
+
+async def a_schedule(store: Store, name: str | None = None, **rules: Any) -> ScheduleRecord:
+    """A schedule that was just made."""
+    write = birth(store, await store.now_ms(), name, **rules)
+    assert await store.schedules.write([write]) == [Written.OK]
+    return await reread(store, write)
+
+
+async def reread(store: Store, one: ScheduleRecord | Write) -> ScheduleRecord:
+    """A schedule as it is now; it must exist."""
+    [record] = await store.schedules.get([one.id])
+    assert record is not None, f"there is no schedule {one.id}"
+    return record
+
+
+async def pause(store: Store, one: ScheduleRecord, reason: str | None = None) -> None:
+    """Let it rest."""
+    now_ms, record = await store.now_ms(), await reread(store, one)
+    assert await apply(store, record, *paused(record.progress, now_ms, reason), now_ms)
+
+
+async def lines(store: Store, one: ScheduleRecord) -> list[Line]:
+    """Its history, the oldest line first."""
+    return (await store.schedules.history(one.id, count=ALL_LINES))[::-1]
+
+
+async def notes(store: Store, one: ScheduleRecord) -> list[Note]:
+    """What its history tells, the oldest first."""
+    return [line.note for line in await lines(store, one)]
+
+
+@contextmanager
+def before_write(store: Store, act: Callable[[], Awaitable[object]]) -> Iterator[None]:
+    """Let something happen, once, when the runs are started and the records are about to be written."""
+    write, acts = store.schedules.write, [act]
+
+    async def late(writes: Sequence[Write]) -> list[Written]:
+        if acts:
+            await acts.pop()()
+        return await write(writes)
+
+    with patch.object(store.schedules, "write", late):
+        yield
