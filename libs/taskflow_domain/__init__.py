@@ -14,7 +14,7 @@ from taskflow_domain.dependencies import (
     propagate_failure,
 )
 from taskflow_domain.executors import CMD_MAX_BYTES, MAX_TIMEOUT_S, executor_faults
-from taskflow_domain.ids import MAX_PARTITIONS, IdFactory, canonical_id, derived_id, partition_of
+from taskflow_domain.ids import MAX_PARTITIONS, IdFactory, canonical_id, derived_id, ms_of_id, partition_of
 from taskflow_domain.models import (
     DEFAULT_PRIORITY,
     MAX_DEPENDENCIES,
@@ -162,6 +162,7 @@ __all__ = [
     "executor_faults",
     "iso_of_ms",
     "ms_of_datetime",
+    "ms_of_id",
     "ms_of_iso",
     "order_of_priority",
     "parse_cron",

@@ -68,6 +68,11 @@ def derived_id(seed: str, ms: int, partition: int = 0) -> str:
     return _spell(tick, _partition_digits(partition), f"{digest & ((1 << _RANDOM_BITS) - 1):013x}")
 
 
+def ms_of_id(job_id: str) -> int:
+    """The milliseconds that an id of version 7 begins with; of a derived one, those it was derived from."""
+    return int(job_id[:8] + job_id[9:13], 16)
+
+
 def canonical_id(text: str) -> str | None:
     """The lower-case spelling of a hyphenated UUID of any version, or None if `text` is none."""
     lowered = text.lower()

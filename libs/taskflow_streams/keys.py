@@ -30,7 +30,7 @@ NAMES: dict[str, tuple[str, str, str]] = {
     "waits": ("waits:", "set", "its dependencies that have not ended; gone when it leaves PENDING"),
     "waited": ("waited:", "set", "jobs that wait for this one; emptied after it ended"),
     "deps": ("deps:", "set", "all jobs that name this one, also after it ended"),
-    "gone": ("gone:", "string", "mark of a removed job that had an idempotency key; expires"),
+    "gone": ("gone:", "string", "mark of a removed job that had an idempotency key, or of a deleted schedule; expires"),
     "ready": ("ready:", "zset", "READY and due, by score; one per <queue>:<handler>, a lane"),
     "lanes": ("lanes:", "set", "handlers of a queue's lanes that hold jobs and that a live worker can run"),
     "laned": ("laned:", "set", "queues in which a handler's lane holds jobs, runnable or parked"),

@@ -21,6 +21,7 @@ from taskflow_streams.records import NewJob, pack_retry, unpack_retry
 from taskflow_streams.scripts import Scripts
 
 MOST_SCHEDULES = 100_000
+MARK_MS = 7 * 24 * 3600 * 1000  # as long as the key of the request that made it is remembered
 HISTORY_LINES = 1000  # of one schedule; some 80 KB when all are there
 NO_ALARM = "0-0"
 
@@ -32,6 +33,7 @@ class Written(StrEnum):
     CHANGED = "changed"  # since it was read
     MISSING = "missing"
     EXISTING = "existing"
+    GONE = "gone"  # it was made before, and deleted
     TAKEN = "taken"  # another schedule has the name
     FULL = "full"
 
@@ -151,7 +153,7 @@ class Schedules:
 
     async def delete(self, schedule_id: str) -> bool:
         """Remove a schedule and its history; False if there is none."""
-        return bool(await self._scripts.run("delete_schedule", schedule_id) == b"deleted")
+        return bool(await self._scripts.run("delete_schedule", {"id": schedule_id, "keep_ms": MARK_MS}) == b"deleted")
 
     async def take(self, limit: int, hold_ms: int, ahead_ms: int = 0) -> Taken:
         """Schedules whose time comes within `ahead_ms`; nobody else is given them for `hold_ms`, unless they change."""
@@ -197,6 +199,18 @@ class Schedules:
                     pipe.hgetall(self._keys("schedule", schedule_id))
                 rows = await pipe.execute()
         return [_read(one, row) if row else None for one, row in zip(schedule_ids, rows, strict=True)]
+
+    async def crons(self, schedule_ids: Collection[str]) -> dict[str, str | None]:
+        """The cron expressions of those of these schedules that exist."""
+        if not schedule_ids:
+            return {}
+        with translated():
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for schedule_id in schedule_ids:
+                    pipe.hget(self._keys("schedule", schedule_id), "spec")
+                rows = await pipe.execute()
+        found = zip(schedule_ids, rows, strict=True)
+        return {one: _read_definition(packed).schedule.cron for one, packed in found if packed is not None}
 
     async def find(self, ref: str) -> ScheduleRecord | None:
         """The schedule of this id or name."""

@@ -176,19 +176,29 @@ async def test_a_name_stays_when_a_change_does_not_speak_of_it(store: Store, clo
 
 
 async def test_a_deleted_schedule_leaves_no_trace(store: Store, clock: Clock) -> None:
-    """Neither its name, nor its history, nor its place among those to be looked at."""
+    """Neither its name, nor its history, nor its place among those to be looked at; but a mark, which expires."""
     one = await a_schedule(store, "a")
     await rewrite(store, one, notes=[Note(What.UPDATED)])
 
     assert await store.schedules.delete(one.id)
     assert not await store.schedules.delete(one.id)
 
-    assert (await take_control(store)).names <= {"meta", "alarm"}
+    assert (await take_control(store)).names <= {"meta", "alarm", "gone"}
     assert await store.schedules.find("a") is None
     assert await store.schedules.unchanged([one]) == []
     assert await rewrite(store, one) is Written.MISSING
     clock.forward(3600)
     assert await taken(store) == []
+
+
+async def test_a_deleted_schedule_is_not_made_again_by_a_late_request(store: Store, clock: Clock) -> None:
+    """The request that made it may come a second time, long after."""
+    write = birth(store, clock.now_ms)
+    assert await store.schedules.write([write]) == [Written.OK]
+    assert await store.schedules.delete(write.id)
+
+    assert await store.schedules.write([write]) == [Written.GONE]
+    assert await store.schedules.count() == 0
 
 
 # Lists ----------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.support.replay import Life, illegal, replay
 
 ALL_EVENTS = 1_000_000
 OF_SCHEDULES = {"schedule", "schedules", "calendar", "names", "fires", "alarm"}
-OF_CONTROL = {"meta", "claim", *OF_SCHEDULES}
+OF_CONTROL = {"meta", "claim", "gone", *OF_SCHEDULES}
 
 
 async def faults(store: Store) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from taskflow_domain import MAX_PARTITIONS, IdFactory, canonical_id, derived_id, partition_of
+from taskflow_domain import MAX_PARTITIONS, IdFactory, canonical_id, derived_id, ms_of_id, partition_of
 
 NOW_MS = 1_767_323_045_678
 # The first 16 hex digits of the seed's SHA-256: three as counter, the others as the random part.
@@ -210,7 +210,7 @@ def test_a_derived_id_is_a_job_id_and_always_the_same(seed: str, ms: int, partit
 
     assert derived_id(seed, ms, partition) == job_id
     assert partition_of(job_id) == partition
-    assert uuid.UUID(job_id).int >> 80 == ms
+    assert uuid.UUID(job_id).int >> 80 == ms_of_id(job_id) == ms
 
 
 def test_derived_ids_differ_by_seed_and_time() -> None:

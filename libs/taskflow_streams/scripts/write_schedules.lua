@@ -5,13 +5,14 @@
 --       rev: the revision it was computed from; 0 makes it.  name: its new one, '' takes it away.  look: when something is to be done;
 --       false: never.  ring: tell cron if that is sooner than all it knows.  history: lines that are kept; most: schedules there may be
 --
--- Replies a word per row: 'ok', 'changed' (another revision), 'missing', 'existing' (it is there already), 'taken' (another schedule
--- has the name) or 'full' (there are too many).
+-- Replies a word per row: 'ok', 'changed' (another revision), 'missing', 'existing' (it is there already), 'gone' (it was deleted), 'taken'
+-- (another schedule has the name) or 'full' (there are too many).
 
 local function refusal(row)
   local rev = redis.call('HGET', K.schedule .. row.id, 'rev')
   if row.rev == 0 then
     if rev then return 'existing' end
+    if redis.call('EXISTS', K.gone .. row.id) == 1 then return 'gone' end
     if redis.call('ZCARD', K.calendar) >= args.most then return 'full' end
   elseif not rev then
     return 'missing'
