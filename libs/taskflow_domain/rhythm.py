@@ -111,7 +111,8 @@ class Rhythm:
         if self.jitter_ms <= 0:
             return fire_ms
         following = self.timing.next_after_ms(fire_ms)
-        room = self.jitter_ms if following is None else min(self.jitter_ms, following - fire_ms - 1)
+        last_ms = MAX_MS if following is None else following - 1
+        room = min(self.jitter_ms, last_ms - fire_ms)
         drawn = int.from_bytes(sha256(f"{self.seed}:{fire_ms}".encode()).digest()[:8])
         return fire_ms + drawn % (room + 1)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskflow_domain import Catchup, Drop, Interval, Rhythm, Why, iso_of_ms, ms_of_iso, parse_cron
+from taskflow_domain import MAX_MS, Catchup, Drop, Interval, Rhythm, Why, iso_of_ms, ms_of_iso, parse_cron
 
 NOON = ms_of_iso("2026-01-01T12:00:00Z")
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -111,6 +111,14 @@ def test_jitter_is_steady_and_stays_before_the_next_time(jitter_ms: int, fire: i
     assert rhythm.plan(fire_ms - 1, due_ms, FIVE).fires == (fire_ms,)
     if due_ms > fire_ms:
         assert rhythm.plan(fire_ms - 1, due_ms - 1, FIVE).fires == ()
+
+
+def test_jitter_does_not_lead_beyond_the_end_of_time() -> None:
+    """The last time of all has no next one to stay before."""
+    [last_ms] = Rhythm(parse_cron("59 23 31 12 *"), "s").times_after(MAX_MS - MINUTE)
+
+    for seed in "abcdefgh":
+        assert Rhythm(parse_cron("59 23 31 12 *"), seed, jitter_ms=24 * HOUR).due_ms(last_ms) <= MAX_MS
 
 
 @given(looks=st.lists(st.integers(1, 3 * HOUR), min_size=1, max_size=8), limit=st.integers(0, 8))
