@@ -4,7 +4,8 @@ Every name here can be imported from `taskflow_domain` itself; the modules are h
 """
 
 from taskflow_domain.commands import denied_command
-from taskflow_domain.cron import BadCron, Cron, parse_cron, parse_zone
+from taskflow_domain.cron import Cron, parse_cron, parse_zone
+from taskflow_domain.cron_text import BadCron
 from taskflow_domain.dependencies import (
     CycleDetectionResult,
     DependencyStatus,

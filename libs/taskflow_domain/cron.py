@@ -1,16 +1,14 @@
 """Cron expressions in a time zone: which instants they mean, also on the days when clocks change.
 
-croniter parses and steps through local times; what a local time means is decided here:
+`cron_text` says what an expression names, and croniter steps through it in local time; what a local time means is
+decided here:
 
 - A time that the spring gap swallows happens at the first instant after the gap.
 - A time that the autumn fold brings twice happens once, the first time.
 - An expression that names no hours (`*`: every hour) is a cadence, not a time of day: it goes on in both hours of the
-  fold, and owes nothing to the gap.
-
-Expressions have five fields, or six with seconds last, or one of the names (`@daily`, …).
+  fold, and owes nothing to the gap.  One that names some, if only as `*/2`, means times of day.
 """
 
-import re
 from copy import copy
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -21,78 +19,69 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from croniter import CroniterError, croniter
 
-from taskflow_domain.times import datetime_of_ms, ms_of_datetime
+from taskflow_domain.cron_text import BadCron, Spelled, spelled
+from taskflow_domain.times import ms_of_datetime
 
-FIELDS: Final = ("minute", "hour", "day of month", "month", "day of week", "second")
-RANGES: Final = ("0-59", "0-23", "1-31", "1-12 or jan-dec", "0-7 or sun-sat", "0-59")
-NAMES: Final = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-TEXT_MAX_CHARS: Final = 200
 YEARS: Final = 50  # without a match in so many, there is none
-HOUR_FIELD: Final = 1
 LONGEST_CHANGE: Final = timedelta(hours=25)  # of any clock: an island that moved across the date line skipped a day
+NO_NAMES: Final = frozenset({"localtime", "Factory"})  # of whatever zone a machine is in, and of none
 
 _EPOCH: Final = datetime(1970, 1, 1)
-_UNKNOWN: Final = re.compile(r"[^0-9a-z*/,#?-]", re.IGNORECASE)
-_RANDOM: Final = re.compile(r"\b[hr]\b", re.IGNORECASE)  # croniter would draw lots; a schedule's jitter is steady
-
-
-class BadCron(ValueError):
-    """An expression that means nothing; the message says where and what to do, `position` counts characters from 1."""
-
-    def __init__(self, message: str, position: int = 1) -> None:
-        super().__init__(f"{message} (at character {position})")
-        self.position = position
+_SECOND: Final = timedelta(seconds=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
 class Cron:
     """An expression in a zone.  Made by `parse_cron`."""
 
-    text: str
+    spelled: Spelled
     zone: ZoneInfo
 
     def next_after_ms(self, after_ms: int) -> int | None:
         """The first instant after one; None if there is none before the year 10000."""
         return _next_ms(self, after_ms)
 
-    @cached_property
-    def is_cadence(self) -> bool:
-        """Whether it goes on hour by hour, whatever the clocks say."""
-        hours = croniter.expand(self.text)[0][HOUR_FIELD]
-        return hours == ["*"] or len(hours) == 24
-
-    def _next(self, after: datetime) -> datetime:
-        naive = _naive(after.astimezone(self.zone))
-        if self.is_cadence:
-            return self._next_of_cadence(after, naive)
-        while True:  # what a local time means never lies before what an earlier one means: the first hit is the next
-            naive = self._match_after(naive)
+    def _next(self, after: datetime) -> datetime | None:
+        local = after.astimezone(self.zone)
+        if not self.spelled.names_hours:
+            return self._next_of_cadence(after, _naive(local))
+        if local.fold and (change := self._change_between(after - LONGEST_CHANGE, after)) is not None:
+            local = (change - _SECOND).astimezone(self.zone)  # what the fold repeats has happened
+        naive = self._match_after(_naive(local))
+        while naive is not None:  # a later local time never means an earlier instant: the first hit is the next
             instant = self._instant(naive)
             if instant > after:
                 return instant
+            naive = self._match_after(naive)
+        return None
 
-    def _next_of_cadence(self, after: datetime, naive: datetime) -> datetime:
+    def _next_of_cadence(self, after: datetime, naive: datetime) -> datetime | None:
         """On the other side of a change of clocks the local times begin anew, earlier or later than on this side."""
-        change = self._change_between(after, after + LONGEST_CHANGE)
         match = self._match_after(naive)
-        if change is not None and self._reckoned(match, after) >= change:
+        change = self._change_between(after, after + LONGEST_CHANGE)
+        if match is not None and change is not None and self._reckoned(match, after) >= change:
             after = change
-            match = self._match_after(_naive(change.astimezone(self.zone)) - timedelta(seconds=1))
-        near = self._reckoned(match, after)
-        if near <= after + LONGEST_CHANGE:
-            return near
-        while self._is_swallowed(match):
+            match = self._match_after(_naive(change.astimezone(self.zone)) - _SECOND)
+        if match is not None and self._reckoned(match, after) <= after + LONGEST_CHANGE:
+            return self._reckoned(match, after)
+        while match is not None and self._is_swallowed(match):
             match = self._match_after(match)
-        return self._instant(match)
+        return None if match is None else self._instant(match)
 
     @cached_property
-    def _stepper(self) -> croniter:
-        return croniter(self.text, _EPOCH, ret_type=datetime, max_years_between_matches=YEARS)
+    def _steppers(self) -> list[croniter]:
+        """One for each expression that names a day which a year may have."""
+        made = [
+            croniter(one, _EPOCH, ret_type=datetime, max_years_between_matches=YEARS)
+            for one in self.spelled.expressions
+        ]
+        return [stepper for stepper in made if _step(stepper, _EPOCH) is not None]
 
-    def _match_after(self, naive: datetime) -> datetime:
-        # Parsing takes three times as long as a step; a copy, for stepping changes it and threads may share this.
-        found: datetime = copy(self._stepper).get_next(start_time=naive)
-        return found
+    def _match_after(self, naive: datetime) -> datetime | None:
+        """The next local time that is named."""
+        found = [match for stepper in self._steppers if (match := _step(stepper, naive)) is not None]
+        return min(found, default=None)
 
     def _reckoned(self, naive: datetime, there: datetime) -> datetime:
         """When a local time is by the clocks of an instant near it."""
@@ -131,83 +120,47 @@ def parse_cron(text: str, zone: str = "UTC") -> Cron:
     return _parse(text, zone)
 
 
-@lru_cache(maxsize=4096)  # many schedules have the same expression
-def _next_ms(cron: Cron, after_ms: int) -> int | None:
-    try:
-        return ms_of_datetime(cron._next(datetime_of_ms(after_ms)))
-    except (CroniterError, OverflowError, ValueError):
-        return None
-
-
-@lru_cache(maxsize=4096)
-def _parse(text: str, zone: str) -> Cron:
-    cron = Cron(_checked(text), parse_zone(zone))
-    if cron.next_after_ms(0) is None:
-        position = _fields(text)[2][1]
-        raise BadCron(f"no year has such a day: {text!r}; choose a day of the month that its months have", position)
-    return cron
-
-
 def parse_zone(name: str) -> ZoneInfo:
     """A time zone by its IANA name.  Raises ValueError with the nearest names."""
     if name in _zones():
         return ZoneInfo(name)
     lowered = {zone.lower(): zone for zone in _zones()}
-    near = [name.lower()] if name.lower() in lowered else get_close_matches(name.lower(), lowered, n=3, cutoff=0.6)
-    spelled = sorted(lowered[zone] for zone in near)
-    hint = f"; did you mean {' or '.join(spelled)}?" if spelled else "; take a name such as Europe/Berlin or UTC"
+    near = [name.lower()] if name.lower() in lowered else get_close_matches(name[:64].lower(), lowered, n=3, cutoff=0.6)
+    named = sorted(lowered[zone] for zone in near)
+    hint = f"; did you mean {' or '.join(named)}?" if named else "; take a name such as Europe/Berlin or UTC"
     raise ValueError(f"{name[:64]!r} is not a time zone{hint}")
+
+
+@lru_cache(maxsize=4096)
+def _parse(text: str, zone: str) -> Cron:
+    cron = Cron(spelled(text), parse_zone(zone))
+    if not cron._steppers:
+        hint = "choose a day of the month that its months have"
+        raise BadCron(f"no year has such a day: {text!r}; {hint}", cron.spelled.day_position)
+    return cron
+
+
+@lru_cache(maxsize=4096)  # many schedules have the same expression
+def _next_ms(cron: Cron, after_ms: int) -> int | None:
+    try:
+        found = cron._next(_EPOCH.replace(tzinfo=UTC) + after_ms * _MILLISECOND)
+        return None if found is None else ms_of_datetime(found)
+    except (OverflowError, ValueError):  # at the end of the calendar
+        return None
+
+
+def _step(stepper: croniter, naive: datetime) -> datetime | None:
+    try:
+        # Parsing takes three times as long as a step; a copy, for stepping changes it and threads may share this.
+        found: datetime = copy(stepper).get_next(start_time=naive)
+    except (CroniterError, OverflowError):
+        return None
+    return found
 
 
 @cache
 def _zones() -> frozenset[str]:
-    return frozenset(available_timezones())
-
-
-def _checked(text: str) -> str:
-    """The expression as croniter takes it."""
-    if len(text) > TEXT_MAX_CHARS:
-        raise BadCron(f"an expression has at most {TEXT_MAX_CHARS} characters")
-    fields = _fields(text)
-    if not fields:
-        raise BadCron("an expression has five fields, such as 0 3 * * 1-5, or is a name such as @daily")
-    first, position = fields[0]
-    if first.startswith("@"):
-        if len(fields) > 1 or first.lower() not in NAMES:
-            raise BadCron(f"{first!r} is not a name for a schedule; there are {', '.join(NAMES)}", position)
-        return first.lower()
-    if len(fields) not in (5, 6):
-        place = fields[6][1] if len(fields) > 6 else position
-        hint = "; there is none for years" if len(fields) == 7 else ""
-        raise BadCron(
-            f"an expression has five fields ({', '.join(FIELDS[:5])}), or six with seconds last, "
-            f"not {len(fields)}{hint}",
-            place,
-        )
-    hint = "; of six fields the last has the seconds, not the first" if len(fields) == 6 else ""
-    for index, (field, place) in enumerate(fields):
-        _check_field(index, field, place, hint)
-    return " ".join(field for field, _ in fields)
-
-
-def _check_field(index: int, field: str, position: int, hint: str) -> None:
-    alone = ["*"] * 5 + (["0"] if index == 5 else [])
-    alone[index] = field
-    wrong = _UNKNOWN.search(field)
-    try:
-        if wrong is None and not _RANDOM.search(field):
-            croniter.expand(" ".join(alone))
-            return
-    except (CroniterError, ValueError, KeyError, IndexError):
-        pass
-    place = position + (wrong.start() if wrong else 0)
-    takes = f"it takes {RANGES[index]}, and *, lists, ranges and steps"
-    raise BadCron(f"{field!r} is no {FIELDS[index]}; {takes}{hint}", place)
-
-
-def _fields(text: str) -> list[tuple[str, int]]:
-    """The fields, each with the character it begins at, counted from 1."""
-    return [(match.group(), match.start() + 1) for match in re.finditer(r"\S+", text)]
+    return frozenset(available_timezones()) - NO_NAMES
 
 
 def _naive(local: datetime) -> datetime:

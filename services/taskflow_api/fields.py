@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from taskflow_domain import MAX_DEPENDENCIES, JobId, ms_of_iso, parse_cron, parse_zone, payload_bytes
-from taskflow_domain.cron import TEXT_MAX_CHARS as CRON_MAX_CHARS
+from taskflow_domain.cron_text import TEXT_MAX_CHARS as CRON_MAX_CHARS
 
 DAY_S: Final = 86_400
 LONGEST_TIMEOUT_S: Final = 365 * DAY_S
