@@ -6,10 +6,10 @@ again.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final, Protocol
 
 from taskflow_domain.times import MAX_MS
@@ -78,7 +78,7 @@ class Plan:
 
     fires: tuple[int, ...]  # fire times, the oldest first
     drops: tuple[Drop, ...]
-    dropped_ms: int  # all fire times up to here, and none of `fires`, are dropped
+    dropped_ms: int  # all fire times up to here are dropped
     next_ms: int | None  # the fire time after these; None: the schedule is over
     due_ms: int | None  # when to look again
 
@@ -118,72 +118,60 @@ class Rhythm:
 
     def plan(self, after_ms: int, now_ms: int, catchup: Catchup) -> Plan:
         """What to do at a moment, when all fire times up to `after_ms` are settled."""
-        waiting = self._waiting(after_ms, now_ms)
-        fresh = [ms for ms in waiting.latest if self.due_ms(ms) >= now_ms - GRACE_MS]
-        missed = [ms for ms in waiting.latest if self.due_ms(ms) < now_ms - GRACE_MS]
-        oldest_ms = 0 if catchup.window_ms is None else now_ms - catchup.window_ms
-        recent = [ms for ms in missed if ms >= oldest_ms]
-        kept = recent[len(recent) - min(catchup.limit, len(recent)) :]
+        missed_ms = self._last(after_ms, now_ms - GRACE_MS - 1)
+        fresh = list(self._due_by(missed_ms, now_ms))
+        old_ms = after_ms if catchup.window_ms is None else now_ms - catchup.window_ms - 1
+        kept = self._latest(max(after_ms, old_ms), missed_ms, catchup.limit)
+        dropped_ms = kept[0] - 1 if kept else missed_ms
+        whole = replace(self, jitter_ms=0)  # when they were due does not matter any more
+        drops = (
+            whole.passed(after_ms, min(old_ms, dropped_ms), Why.CATCHUP_WINDOW),
+            whole.passed(max(after_ms, old_ms), dropped_ms, Why.CATCHUP_LIMIT),
+        )
         fires = (*kept, *fresh)
-        drops = _drops(waiting, missed[: len(missed) - len(kept)], oldest_ms)
-        settled_ms = waiting.latest[-1] if waiting.latest else after_ms
-        following = self.next_after_ms(settled_ms)
-        dropped_ms = fires[0] - 1 if fires else settled_ms
-        return Plan(fires, drops, dropped_ms, following, None if following is None else self.due_ms(following))
+        following = self.next_after_ms(fires[-1] if fires else missed_ms)
+        due_ms = None if following is None else self.due_ms(following)
+        return Plan(fires, tuple(drop for drop in drops if drop), dropped_ms, following, due_ms)
 
     def passed(self, after_ms: int, until_ms: int, why: Why) -> Drop | None:
         """The times of a span in which none was fired; None if there are none."""
-        waiting = self._waiting(after_ms, until_ms)
-        if not waiting.latest:
+        counted = self._counted(after_ms, until_ms)
+        if not counted:
             return None
-        first_ms = waiting.latest[0] if waiting.since_ms is None else waiting.since_ms
-        return Drop(why, first_ms, waiting.latest[-1], len(waiting.latest) if waiting.since_ms is None else None)
+        if len(counted) > MOST_COUNTED:
+            return Drop(why, counted[0], self._last(after_ms, until_ms), None)
+        return Drop(why, counted[0], counted[-1], len(counted))
 
-    def _waiting(self, after_ms: int, now_ms: int) -> "_Waiting":
-        """The times that are due by now and not settled: all of them, or the latest and where the others began."""
-        counted = list(islice(self._due_by(after_ms, now_ms), MOST_COUNTED + 1))
+    def _last(self, after_ms: int, until_ms: int) -> int:
+        """The last time of a span; `after_ms` if there is none."""
+        counted = self._counted(after_ms, until_ms)
         if len(counted) <= MOST_COUNTED:
-            return _Waiting(counted, None)
-        last_ms = self._last(after_ms, now_ms)  # they may have come thick and fast, and ended long ago
-        look_ms, latest = FIRST_LOOK_MS, list[int]()
-        while len(latest) < LARGEST_CATCHUP:  # which there are: more than that were counted
-            latest = list(self._due_by(max(after_ms, last_ms - look_ms), now_ms))
-            look_ms *= 4
-        return _Waiting(latest[-LARGEST_CATCHUP:], counted[0])
-
-    def _last(self, after_ms: int, now_ms: int) -> int:
-        """The last time of a span that has one."""
-        low_ms, high_ms = after_ms, now_ms
+            return counted[-1] if counted else after_ms
+        low_ms, high_ms = counted[-1] - 1, until_ms  # there is a time after the one, and none after the other
         while high_ms - low_ms > 1:
             middle_ms = (low_ms + high_ms) // 2
-            if next(self._due_by(middle_ms, now_ms), None) is None:
+            if next(self._due_by(middle_ms, until_ms), None) is None:
                 high_ms = middle_ms
             else:
                 low_ms = middle_ms
         return high_ms
 
-    def _due_by(self, after_ms: int, now_ms: int) -> Iterator[int]:
+    def _latest(self, after_ms: int, last_ms: int, count: int) -> list[int]:
+        """The latest times of a span, which may be long ago or many: whoever looks begins at its end."""
+        look_ms = FIRST_LOOK_MS
+        while True:
+            from_ms = max(after_ms, last_ms - look_ms)
+            times = list(takewhile(lambda ms: ms <= last_ms, self.times_after(from_ms)))
+            if from_ms == after_ms or len(times) >= count:
+                return times[len(times) - min(count, len(times)) :]
+            look_ms *= 4
+
+    def _counted(self, after_ms: int, until_ms: int) -> list[int]:
+        """The first times of a span: all of them, or more than `MOST_COUNTED`."""
+        return list(islice(self._due_by(after_ms, until_ms), MOST_COUNTED + 1))
+
+    def _due_by(self, after_ms: int, until_ms: int) -> Iterator[int]:
         for ms in self.times_after(after_ms):
-            if ms > now_ms or self.due_ms(ms) > now_ms:
+            if ms > until_ms or self.due_ms(ms) > until_ms:
                 return
             yield ms
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    latest: list[int]
-    since_ms: int | None  # the first of more than could be counted
-
-
-def _drops(waiting: _Waiting, dropped: list[int], oldest_ms: int) -> tuple[Drop, ...]:
-    too_old = [ms for ms in dropped if ms < oldest_ms]
-    too_many = [ms for ms in dropped if ms >= oldest_ms]
-    rows = [(Why.CATCHUP_WINDOW, too_old), (Why.CATCHUP_LIMIT, too_many)]
-    drops = [Drop(why, times[0], times[-1], len(times)) for why, times in rows if times]
-    if waiting.since_ms is None:
-        return tuple(drops)
-    why = drops[0].why if drops else Why.CATCHUP_LIMIT  # the uncounted ones are older than all of these
-    why = Why.CATCHUP_WINDOW if waiting.since_ms < oldest_ms else why
-    last_ms = drops[0].last_ms if drops and drops[0].why is why else waiting.latest[0] - 1  # or a little earlier
-    rest = drops[1:] if drops and drops[0].why is why else drops
-    return (Drop(why, waiting.since_ms, last_ms, None), *rest)

@@ -1,12 +1,16 @@
 """When a schedule fires, within its bounds and with its jitter, and what becomes of what it missed."""
 
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
+from time import process_time
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from taskflow_domain import MAX_MS, Catchup, Drop, Interval, Rhythm, Why, iso_of_ms, ms_of_iso, parse_cron
+from taskflow_domain import MAX_MS, Catchup, Drop, Interval, Rhythm, Timing, Why, iso_of_ms, ms_of_iso, parse_cron
+from taskflow_domain import rhythm as rhythms
+from taskflow_domain.rhythm import GRACE_MS
 
 NOON = ms_of_iso("2026-01-01T12:00:00Z")
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
@@ -95,7 +99,21 @@ def test_more_than_can_be_counted_may_be_the_work_of_a_moment() -> None:
 
     assert plan.fires[:2] == (NOON + 20 * SECOND - 40, NOON + 20 * SECOND - 20)
     assert plan.next_ms == NOON + 30 * SECOND + 20
-    assert plan.drops[0].count is None
+    assert plan.drops == (Drop(Why.CATCHUP_LIMIT, NOON + 20, NOON + 20 * SECOND - 60, 997),)
+    assert rhythm.plan(NOON, NOON + 31 * SECOND, Catchup(2)).drops[0].count is None
+
+
+@pytest.mark.parametrize("text", ["* * * * * *", "* * * * *", "*/7 9-17 * * mon-fri", "* * 1 1 *", "0 0 * * *"])
+@pytest.mark.parametrize("catchup", [Catchup(5), Catchup(1000), Catchup(1000, 7 * DAY), Catchup(0)])
+def test_a_year_of_downtime_is_settled_in_a_moment(text: str, catchup: Catchup) -> None:
+    """However dense the times are, and however many are made up for."""
+    rhythm = Rhythm(parse_cron(text, "Europe/Berlin"), "s", jitter_ms=30 * SECOND)
+    began_s = process_time()
+
+    plan = rhythm.plan(NOON, NOON + 365 * DAY, catchup)
+
+    assert process_time() - began_s < 2
+    assert len(plan.fires) <= catchup.limit + 11
 
 
 @given(jitter_ms=st.integers(0, 10 * MINUTE), fire=st.integers(1, 10_000), seed=st.text(max_size=5))
@@ -119,6 +137,79 @@ def test_jitter_does_not_lead_beyond_the_end_of_time() -> None:
 
     for seed in "abcdefgh":
         assert Rhythm(parse_cron("59 23 31 12 *"), seed, jitter_ms=24 * HOUR).due_ms(last_ms) <= MAX_MS
+
+
+@given(jitter_ms=st.integers(0, 3 * HOUR), seed=st.text(max_size=5), every=st.integers(1000, HOUR))
+def test_an_interval_shorter_than_its_jitter_still_fires_in_order(jitter_ms: int, seed: str, every: int) -> None:
+    """Each before the next has its time, and so before it is due."""
+    rhythm = Rhythm(Interval(every, NOON), seed, jitter_ms=jitter_ms)
+    times = list(islice(rhythm.times_after(NOON - 1), 20))
+
+    for fire_ms, following in pairwise(times):
+        assert fire_ms <= rhythm.due_ms(fire_ms) < following <= rhythm.due_ms(following)
+
+
+TIMINGS = st.builds(Interval, st.integers(1000, 2 * HOUR), st.integers(NOON - DAY, NOON + DAY)) | st.sampled_from(
+    [parse_cron(text, "Europe/Berlin") for text in ("*/7 * * * *", "0 */3 * * *", "* 3 * * *", "*/20 13 * * * */15")]
+)
+
+
+@given(
+    timing=TIMINGS,
+    bounds=st.tuples(st.none() | st.integers(NOON - DAY, NOON + DAY), st.none() | st.integers(NOON, NOON + 2 * DAY)),
+    jitter_ms=st.just(0) | st.integers(0, 3 * HOUR),
+    limit=st.integers(0, 30),
+    window_ms=st.none() | st.integers(0, 2 * DAY),
+    now_ms=st.integers(NOON, NOON + 2 * DAY) | st.integers(NOON, NOON + 20 * SECOND),
+    counted=st.sampled_from([3, 20, 1000]),
+)
+@settings(deadline=None, max_examples=300)
+def test_a_plan_is_what_counting_one_by_one_would_give(
+    timing: Timing,
+    bounds: tuple[int | None, int | None],
+    jitter_ms: int,
+    limit: int,
+    window_ms: int | None,
+    now_ms: int,
+    counted: int,
+) -> None:
+    """The latest missed ones within limit and window and those just due, oldest first; each other is told, with why."""
+    rhythm = Rhythm(timing, "s", *bounds, jitter_ms)
+    times = list(takewhile(lambda ms: ms <= now_ms, rhythm.times_after(NOON)))
+    due = [ms for ms in times if rhythm.due_ms(ms) <= now_ms]
+    missed = [ms for ms in due if rhythm.due_ms(ms) < now_ms - GRACE_MS]
+    old = [ms for ms in missed if window_ms is not None and ms < now_ms - window_ms]
+    recent = missed[len(old) :]
+    too_many = recent[: max(0, len(recent) - limit)]
+
+    with patch.object(rhythms, "MOST_COUNTED", counted):
+        plan = rhythm.plan(NOON, now_ms, Catchup(limit, window_ms))
+
+    assert list(plan.fires) == due[len(old) + len(too_many) :]
+    assert list(plan.drops) == [
+        Drop(why, gone[0], gone[-1], len(gone) if len(gone) <= counted else None)
+        for why, gone in ((Why.CATCHUP_WINDOW, old), (Why.CATCHUP_LIMIT, too_many))
+        if gone
+    ]
+    assert [ms for ms in due if ms <= plan.dropped_ms] == [*old, *too_many]
+    assert plan.next_ms == rhythm.next_after_ms(due[-1] if due else NOON)
+    assert plan.due_ms == (None if plan.next_ms is None else rhythm.due_ms(plan.next_ms))
+    assert plan.due_ms is None or plan.due_ms > now_ms
+
+
+@given(
+    timing=TIMINGS,
+    start_ms=st.integers(NOON - DAY, NOON + DAY),
+    length_ms=st.integers(0, DAY),
+    after_ms=st.integers(NOON - 2 * DAY, NOON + DAY),
+)
+@settings(deadline=None)
+def test_both_bounds_are_inside(timing: Timing, start_ms: int, length_ms: int, after_ms: int) -> None:
+    """All its times, and only those, that lie in them."""
+    rhythm, end_ms = Rhythm(timing, "s", start_ms, start_ms + length_ms), start_ms + length_ms
+    free = takewhile(lambda ms: ms <= end_ms, Rhythm(timing, "s").times_after(after_ms))
+
+    assert list(rhythm.times_after(after_ms)) == [ms for ms in free if start_ms <= ms]
 
 
 @given(looks=st.lists(st.integers(1, 3 * HOUR), min_size=1, max_size=8), limit=st.integers(0, 8))
