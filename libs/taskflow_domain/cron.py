@@ -43,22 +43,19 @@ class Cron:
         return _next_ms(self, after_ms)
 
     def _next(self, after: datetime) -> datetime | None:
-        local = after.astimezone(self.zone)
+        local = _naive(after.astimezone(self.zone))
         if not self.spelled.names_hours:
-            return self._next_of_cadence(after, _naive(local))
-        if local.fold and (change := self._change_between(after - LONGEST_CHANGE, after)) is not None:
-            local = (change - _SECOND).astimezone(self.zone)  # what the fold repeats has happened
-        naive = self._match_after(_naive(local))
-        while naive is not None:  # a later local time never means an earlier instant: the first hit is the next
-            instant = self._instant(naive)
+            return self._next_of_cadence(after, local)
+        while (match := self._match_after(local)) is not None:
+            instant = self._instant(match)  # a later local time never means an earlier one: the first hit is the next
             if instant > after:
                 return instant
-            naive = self._match_after(naive)
+            local = match
         return None
 
-    def _next_of_cadence(self, after: datetime, naive: datetime) -> datetime | None:
+    def _next_of_cadence(self, after: datetime, local: datetime) -> datetime | None:
         """On the other side of a change of clocks the local times begin anew, earlier or later than on this side."""
-        match = self._match_after(naive)
+        match = self._match_after(local)
         change = self._change_between(after, after + LONGEST_CHANGE)
         if match is not None and change is not None and self._reckoned(match, after) >= change:
             after = change

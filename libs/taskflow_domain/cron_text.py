@@ -155,10 +155,10 @@ def _special(field: _Field, word: str) -> str | None:
     match = _NTH.fullmatch(word) if field is _WEEKDAY else None
     if match is None:
         return None
-    day = field.value(match[1] or match[3])
-    if day is None:
-        return None
-    return f"l{day % 7}" if match[3] else f"{day % 7}#{match[2]}"
+    if match[3]:
+        return word
+    day = field.value(match[1])
+    return None if day is None else f"{day}#{match[2]}"
 
 
 def _range(field: _Field, word: str) -> list[int]:

@@ -135,6 +135,7 @@ def test_where_midnight_is_missing_the_day_begins_later() -> None:
     assert fires("0 0 * * *", "America/Havana", "2026-03-07T12:00Z", 2) == [
         "2026-03-08T01:00-04:00", "2026-03-09T00:00-04:00",
     ]  # fmt: skip
+    assert fires("30 * 8 3 *", "America/Havana", "2026-01-01T00:00Z", 1) == ["2026-03-08T01:30-04:00"]
     assert fires("@daily", "America/Havana", "2026-10-31T12:00Z", 2) == [
         "2026-11-01T00:00-04:00", "2026-11-02T00:00-05:00",
     ]  # fmt: skip
@@ -206,10 +207,11 @@ def test_of_two_restricted_days_either_is_enough(days: str, expected: list[int])
 
 
 def test_leap_days_are_found_across_a_century_without_one() -> None:
-    """2100 has none."""
+    """2100 has none; a fifth Monday of February may be forty years away."""
     cron = parse_cron("0 0 29 2 *", "Europe/Berlin")
 
     assert cron.next_after_ms(ms_of_iso("2096-03-01")) == ms_of_iso("2104-02-28T23:00:00Z")
+    assert parse_cron("0 0 * 2 mon#5").next_after_ms(ms_of_iso("2072-03-01")) == ms_of_iso("2112-02-29")
 
 
 def test_time_ends_with_the_year_9999() -> None:
