@@ -74,9 +74,10 @@ def tells_end(schedule: Schedule, fire: Fire) -> bool:
     return schedule.overlap in ONE_AT_A_TIME or fire.overlap in ONE_AT_A_TIME
 
 
-def is_missed(progress: Progress, now_ms: int) -> bool:
-    """Whether the next fire time is past, and longer than a slow moment explains."""
-    return progress.pause is None and progress.due_ms is not None and progress.due_ms < now_ms - GRACE_MS
+def passes_over(progress: Progress, begun: Begun) -> bool:
+    """Whether the next fire time starts no run now.  Somebody may have started it who died before he could say so."""
+    next_ms = progress.next_ms
+    return next_ms is not None and next_ms <= begun.settled_ms and Fire(next_ms) not in begun.starts
 
 
 def begin(
@@ -90,14 +91,16 @@ def begin(
 ) -> Begun:
     """What to do now; nothing if its times cannot be told, which `conclude` will say.
 
-    `live` are the runs of `progress.active` that have not ended, if `wants_states`.  `is_started`: the run of a fire
-    time that `is_missed` is there already.
+    `live` are the runs of `progress.active` that have not ended, if `wants_states`.  `is_started`: the run of the next
+    fire time is there already, so that it is not passed over whatever else has come up: see `passes_over`.
     """
     try:
         due, drops, settled_ms = _due(schedule, progress, now_ms, catchup_limit, is_started)
         line = Line(schedule, progress.runs, tuple(run for run in progress.active if run in live))
+        if due is not None and is_started:
+            line.start(Fire(due))
         _take_turns(progress, line)
-        if due is not None and not line.is_full:  # beyond its last run a schedule has no fires
+        if due is not None and not is_started and not line.is_full:  # beyond its last run a schedule has no fires
             line.settle(Fire(due))
         backfills = _expand(schedule, progress.backfills, line)
     except ValueError:
@@ -165,24 +168,32 @@ def broken(progress: Progress, begun: Begun | None, now_ms: int, why: str) -> Co
     return Concluded(progress, () if is_known else (Note(What.PAUSED, why=why),), None)
 
 
-def absorbed(
-    schedule: Schedule, progress: Progress, started: Sequence[int]
-) -> tuple[Progress, tuple[Note, ...]] | None:
-    """With runs that were started while somebody paused or ended the schedule; None if it knows of them, or will."""
-    unknown = [at_ms for at_ms in started if at_ms > progress.after_ms]
-    if not unknown or (progress.pause is None and progress.over is None):
-        return None  # an active schedule comes upon them by itself
-    runs = tuple(schedule.run_id(Fire(at_ms)) for at_ms in unknown)
-    notes = [Note(What.FIRED, at_ms, Origin.SCHEDULE, run=run) for at_ms, run in zip(unknown, runs, strict=True)]
+def comes_upon(schedule: Schedule, progress: Progress, fire: Fire) -> bool:
+    """Whether a schedule will still come to a fire."""
+    if fire in progress.waiting:
+        return True
+    if fire.origin is Origin.BACKFILL:
+        rest = [each for each in progress.backfills if each.key == fire.key]
+        return any(each.after_ms < fire.at_ms <= each.to_ms for each in rest)
+    if fire.origin is Origin.TRIGGER or progress.pause is not None or progress.over is not None:
+        return False
+    return fire.at_ms > progress.after_ms and schedule.rhythm.next_after_ms(fire.at_ms - 1) == fire.at_ms
+
+
+def recalled(schedule: Schedule, progress: Progress, started: Sequence[Fire]) -> tuple[Progress, tuple[Note, ...]]:
+    """With runs that were started, and of which it does not know."""
+    runs = tuple(schedule.run_id(fire) for fire in started)
+    notes = [Note(What.FIRED, fire.at_ms, fire.origin, run=run) for fire, run in zip(started, runs, strict=True)]
+    times = [fire.at_ms for fire in started if fire.origin is Origin.SCHEDULE]
     before = progress.over
     progress = replace(
         progress,
-        runs=progress.runs + len(runs),
+        runs=progress.runs + len(times),
         active=(*progress.active, *runs)[-MOST_ACTIVE:],
-        last_ms=unknown[-1],
+        last_ms=started[-1].at_ms,
         last_run=runs[-1],
     )
-    progress = moved(schedule, progress, unknown[-1], is_full=has_run_out(schedule, progress))
+    progress = moved(schedule, progress, max([progress.after_ms, *times]), is_full=has_run_out(schedule, progress))
     if progress.over is not None and before is None:
         notes.append(Note(What.ENDED, why=progress.over))
     return progress, tuple(notes)
@@ -215,7 +226,7 @@ def _due(
     """The fire time whose turn it is, what is dropped of those that were missed, and up to where that settles them."""
     if progress.pause is not None or progress.due_ms is None or progress.next_ms is None or progress.due_ms > now_ms:
         return None, (), progress.after_ms
-    if is_missed(progress, now_ms) and not is_started:
+    if progress.due_ms < now_ms - GRACE_MS and not is_started:  # missed: a slow moment would not explain it
         limit = catchup_limit if schedule.catchup_limit is None else schedule.catchup_limit
         plan = schedule.rhythm.plan(progress.after_ms, now_ms, Catchup(limit, schedule.catchup_window_ms))
         if plan.drops:  # first; those that are kept have their turn in the next steps

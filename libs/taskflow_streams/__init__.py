@@ -1,7 +1,7 @@
 """The only place that knows Redis: keys, scripts with one typed method each, events, logs, leases."""
 
 from taskflow_streams.errors import Full, StreamsError, Unavailable, Unfit
-from taskflow_streams.firing import Firing, Settled, apply
+from taskflow_streams.firing import Firing, Settled, apply, up_to_date
 from taskflow_streams.graph import Message, Resolution
 from taskflow_streams.history import Event, id_key
 from taskflow_streams.jobs import SUBMIT_BATCH, Change, DependencyCycle, UnknownDependency
@@ -87,4 +87,5 @@ __all__ = [
     "pack_retry",
     "pack_spec",
     "unpack_spec",
+    "up_to_date",
 ]

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 
 from redis import exceptions as redis_errors
 
-# A script that runs too long, a disk or a background save that fails, too few replicas: errors to wait out.
-NOT_NOW = ("BUSY ", "MISCONF", "NOREPLICAS", "MASTERDOWN")
+# A script that runs too long, a disk or a background save that fails, too few replicas, a server that became a replica
+# while we waited for it: errors to wait out.
+NOT_NOW = ("BUSY ", "MISCONF", "NOREPLICAS", "MASTERDOWN", "UNBLOCKED")
 
 
 class StreamsError(Exception):

@@ -7,29 +7,32 @@ the next one starts the same runs again, under the same ids, which does nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from taskflow_domain import TERMINAL, Fire, Note, Origin, Progress
+from taskflow_domain import TERMINAL, Fire, Note, Origin, Progress, What, partition_of
 from taskflow_domain.firing import (
     Begun,
     Concluded,
-    absorbed,
     begin,
     broken,
+    comes_upon,
     conclude,
-    is_missed,
     look_at,
+    passes_over,
+    recalled,
     tells_end,
     wants_states,
 )
 from taskflow_streams.records import NewJob, Submitted
-from taskflow_streams.schedules import ScheduleRecord, Write, Written
+from taskflow_streams.schedules import HISTORY_LINES, ScheduleRecord, Write, Written
 from taskflow_streams.store import Store
 
 START_BATCH = 200  # runs in one call: the first of a thousand are not kept waiting for the last to be made
 WRITE_BATCH = 200
 TRIES = 20  # each lost race means that somebody else's change went through
+RECENT_LINES = 100  # of a history: more than are written in the moment in which a race is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +54,17 @@ class Firing:
     async def settle(self, records: Sequence[ScheduleRecord], now_ms: int) -> list[Settled]:
         """One step of each of these schedules.  First all runs are started, then the records are written."""
         live = await self._live(records)
-        started = await self._started(records, now_ms)
-        begun = [self._begin(record, now_ms, live, record.id in started) for record in records]
+        begun = [begin(one.schedule, one.progress, now_ms, self._catchup_limit, live) for one in records]
+        for i in await self._started_before(records, begun):
+            one = records[i]
+            begun[i] = begin(one.schedule, one.progress, now_ms, self._catchup_limit, live, is_started=True)
         old = await self._start(records, begun)
-        await self._cancel(begun)
+        await self._cancel(run for step in begun for run in step.cancels)
         settled: list[Settled] = []
         for at in range(0, len(records), WRITE_BATCH):
             chunk = slice(at, at + WRITE_BATCH)
             settled += await self._conclude(records[chunk], begun[chunk], old, now_ms)
         return settled
-
-    def _begin(self, record: ScheduleRecord, now_ms: int, live: set[str], is_started: bool) -> Begun:
-        try:
-            return begin(record.schedule, record.progress, now_ms, self._catchup_limit, live, is_started=is_started)
-        except ValueError:  # `_end` will say why
-            return Begun(waiting=record.progress.waiting, settled_ms=record.progress.after_ms)
 
     async def _live(self, records: Sequence[ScheduleRecord]) -> set[str]:
         """The runs of schedules that must know it that have not ended."""
@@ -78,15 +77,15 @@ class Firing:
         states = await self._store.states(asked)
         return {run for run, state in zip(asked, states, strict=True) if state is not None and state not in TERMINAL}
 
-    async def _started(self, records: Sequence[ScheduleRecord], now_ms: int) -> set[str]:
-        """Schedules whose next run was missed, by the record alone: it was started."""
-        late = {
-            record.id: record.schedule.run_id(Fire(record.progress.next_ms))
-            for record in records
-            if record.progress.next_ms is not None and is_missed(record.progress, now_ms)
+    async def _started_before(self, records: Sequence[ScheduleRecord], begun: Sequence[Begun]) -> list[int]:
+        """Steps that pass over a time whose run is there: somebody started it who could not say so."""
+        asked = {
+            i: record.schedule.run_id(Fire(record.progress.next_ms))
+            for i, (record, step) in enumerate(zip(records, begun, strict=True))
+            if record.progress.next_ms is not None and passes_over(record.progress, step)
         }
-        there = await self._store.were_submitted(list(late.values()))
-        return {schedule_id for schedule_id, is_there in zip(late, there, strict=True) if is_there}
+        there = await self._store.were_submitted(list(asked.values()))
+        return [i for i, is_there in zip(asked, there, strict=True) if is_there]
 
     async def _start(self, records: Sequence[ScheduleRecord], begun: Sequence[Begun]) -> set[str]:
         """Start all runs; the ids of those that had been started before."""
@@ -113,43 +112,76 @@ class Firing:
         words = await self._store.submit(jobs)
         return {job.id for job, word in zip(jobs, words, strict=True) if word is not Submitted.CREATED}
 
-    async def _cancel(self, begun: Sequence[Begun]) -> None:
-        for step in begun:
-            for run in step.cancels:
-                await self._store.cancel(run)
+    async def _cancel(self, runs: Iterable[str]) -> None:
+        homes: dict[int, list[str]] = defaultdict(list)
+        for run in runs:
+            homes[partition_of(run) or 0].append(run)
+        for index, members in homes.items():
+            for at in range(0, len(members), START_BATCH):
+                await self._store.partitions[index].jobs.cancel(members[at : at + START_BATCH])
 
     async def _conclude(
         self, records: Sequence[ScheduleRecord], begun: Sequence[Begun], old: set[str], now_ms: int
     ) -> list[Settled]:
         writes: list[Write] = []
         settled: list[Settled] = []
-        for record, step in zip(records, begun, strict=True):
-            ran_before = {fire for fire in step.starts if record.schedule.run_id(fire) in old}
-            done = _end(record, step, ran_before, now_ms)
+        ran_before = [await self._ran_before(record, step, old) for record, step in zip(records, begun, strict=True)]
+        for record, step, before in zip(records, begun, ran_before, strict=True):
+            done = _end(record, step, before, now_ms)
             writes.append(Write(record.id, record.rev, done.look_ms, done.progress, notes=done.notes))
             settled.append(Settled(replace(record, rev=record.rev + 1, progress=done.progress), done.notes))
         words = await self._store.schedules.write(writes)
+        lost: dict[str, list[Fire]] = {}
         for i, (word, step) in enumerate(zip(words, begun, strict=True)):
             if word is not Written.OK:
                 settled[i] = Settled(records[i], word=word)
-                await self._absorb(records[i].id, step)
+                lost[records[i].id] = [fire for fire in step.starts if fire not in ran_before[i]]
+        await self._absorb({one: fires for one, fires in lost.items() if fires})
         return settled
 
-    async def _absorb(self, schedule_id: str, step: Begun) -> None:
-        """Somebody changed the schedule after its run was started: that run is told all the same."""
-        times = [fire.at_ms for fire in step.starts if fire.origin is Origin.SCHEDULE]
+    async def _ran_before(self, record: ScheduleRecord, step: Begun, old: set[str]) -> set[Fire]:
+        """Times of a backfill whose runs are there, but for those that it started itself and could not say so."""
+        fires = {fire: record.schedule.run_id(fire) for fire in step.starts if fire.origin is Origin.BACKFILL}
+        there = {fire: run for fire, run in fires.items() if run in old}
+        if not there:
+            return set()
+        lines = await self._store.schedules.history(record.id, count=2 * HISTORY_LINES)
+        runs = {line.note.run for line in lines if line.note.what is What.FIRED}
+        # Who could not say it did so after the oldest line that is kept, or all lines are kept.
+        since_ms = lines[-1].at_ms if len(lines) >= HISTORY_LINES else 0
+        jobs = await self._store.get(list(there.values()))
+        return {
+            fire
+            for (fire, run), job in zip(there.items(), jobs, strict=True)
+            if run in runs or fire.at_ms > record.progress.after_ms or (job.created_ms if job else 0) < since_ms
+        }
+
+    async def _absorb(self, lost: Mapping[str, Sequence[Fire]]) -> None:
+        """Somebody changed these schedules after their runs were started: those are told all the same."""
         for _ in range(TRIES):
-            [record] = await self._store.schedules.get([schedule_id])
-            if record is None:
+            if not lost:
                 return
             now_ms = await self._store.now_ms()
-            found = absorbed(record.schedule, record.progress, times)
-            if found is None:
-                return
-            progress, notes = found
-            write = Write(record.id, record.rev, look_at(progress, now_ms), progress, notes=notes)
-            if await self._store.schedules.write([write]) == [Written.OK]:
-                return
+            writes: list[Write] = []
+            for record in await self._store.schedules.get(list(lost)):
+                untold = await self._untold(record, lost[record.id]) if record else []
+                if record and untold:
+                    progress, notes = recalled(record.schedule, record.progress, untold)
+                    writes.append(Write(record.id, record.rev, look_at(progress, now_ms), progress, notes=notes))
+            words = await self._store.schedules.write(writes)
+            lost = {
+                write.id: lost[write.id] for write, word in zip(writes, words, strict=True) if word is Written.CHANGED
+            }
+
+    async def _untold(self, record: ScheduleRecord, started: Sequence[Fire]) -> list[Fire]:
+        """Which of these fires the schedule will not come upon any more, and no other replica has told of."""
+        left = [fire for fire in started if not comes_upon(record.schedule, record.progress, fire)]
+        runs = [record.schedule.run_id(fire) for fire in left]
+        if not left or record.progress.last_run == runs[-1]:
+            return []
+        lines = await self._store.schedules.history(record.id, count=RECENT_LINES + len(left))
+        told = {line.note.run for line in lines if line.note.what is What.FIRED}
+        return [fire for fire, run in zip(left, runs, strict=True) if run not in told]
 
 
 def _end(record: ScheduleRecord, step: Begun, ran_before: set[Fire], now_ms: int) -> Concluded:
@@ -157,6 +189,19 @@ def _end(record: ScheduleRecord, step: Begun, ran_before: set[Fire], now_ms: int
         return conclude(record.schedule, record.progress, step, ran_before, now_ms)
     except ValueError as error:
         return broken(record.progress, step, now_ms, f"its times cannot be told: {error}")
+
+
+async def up_to_date(store: Store, record: ScheduleRecord, now_ms: int) -> tuple[ScheduleRecord, tuple[Note, ...]]:
+    """A schedule that is to be changed, with the run that somebody started who could not say so, and what to tell."""
+    next_ms, due_ms = record.progress.next_ms, record.progress.due_ms
+    if next_ms is None or due_ms is None or due_ms > now_ms:
+        return record, ()
+    fire = Fire(next_ms)
+    [is_started] = await store.were_submitted([record.schedule.run_id(fire)])
+    if not is_started:
+        return record, ()
+    progress, notes = recalled(record.schedule, record.progress, [fire])
+    return replace(record, progress=progress), notes
 
 
 async def apply(store: Store, record: ScheduleRecord, progress: Progress, notes: Sequence[Note], now_ms: int) -> bool:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-from taskflow_domain import Note, Schedule
+from taskflow_domain import Note, Schedule, What
 from taskflow_domain.changing import first_progress, paused
 from taskflow_domain.firing import look_at
-from taskflow_streams import Definition, Line, NewJob, ScheduleRecord, Store, Write, Written, apply
+from taskflow_streams import Definition, Line, NewJob, ScheduleRecord, Store, Submitted, Write, Written, apply
 from tests.support.engine import HANDLER, QUEUE
 
 ALL_LINES = 10_000
+ALL_EVENTS = 1_000_000
 
 
 def definition(schedule_id: str, now_ms: int, template: dict[str, Any] | None = None, **rules: Any) -> Definition:
@@ -51,12 +55,12 @@ async def pause(store: Store, one: ScheduleRecord, reason: str | None = None) ->
     assert await apply(store, record, *paused(record.progress, now_ms, reason), now_ms)
 
 
-async def lines(store: Store, one: ScheduleRecord) -> list[Line]:
+async def lines(store: Store, one: ScheduleRecord | Write) -> list[Line]:
     """Its history, the oldest line first."""
     return (await store.schedules.history(one.id, count=ALL_LINES))[::-1]
 
 
-async def notes(store: Store, one: ScheduleRecord) -> list[Note]:
+async def notes(store: Store, one: ScheduleRecord | Write) -> list[Note]:
     """What its history tells, the oldest first."""
     return [line.note for line in await lines(store, one)]
 
@@ -72,4 +76,46 @@ def before_write(store: Store, act: Callable[[], Awaitable[object]]) -> Iterator
         return await write(writes)
 
     with patch.object(store.schedules, "write", late):
+        yield
+
+
+class Died(Exception):
+    """What a settler is told that is to die at a certain point."""
+
+
+async def births(store: Store) -> Counter[str]:
+    """How often each job was submitted: of those that are gone, too."""
+    events = [event for partition in store.partitions for event in await partition.history.after("0-0", ALL_EVENTS)]
+    return Counter(event.job_id for event in events if event.type == "job.submitted")
+
+
+async def fired(store: Store, one: ScheduleRecord | Write) -> list[int]:
+    """The times of which its history says that they were fired, in this order."""
+    return [note.fire_ms for note in await notes(store, one) if note.what is What.FIRED and note.fire_ms is not None]
+
+
+@contextmanager
+def dying(store: Store, where: str, after: int = 0) -> Iterator[None]:
+    """Let a settler die when it has started so many runs, each by itself, when it is about to write, or afterwards."""
+    submit, write, calls, replies, started = store.submit, store.schedules.write, count(), count(1), asyncio.Event()
+
+    async def submit_or_die(jobs: Sequence[NewJob]) -> list[Submitted]:
+        if where == "starting" and next(calls) >= after:
+            if after:
+                await started.wait()
+            raise Died
+        words = await submit(jobs)
+        if next(replies) == after:
+            started.set()
+        return words
+
+    async def write_or_die(writes: Sequence[Write]) -> list[Written]:
+        if where == "writing":
+            raise Died
+        words = await write(writes)
+        if where == "written":
+            raise Died
+        return words
+
+    with patch.object(store, "submit", submit_or_die), patch.object(store.schedules, "write", write_or_die):
         yield
