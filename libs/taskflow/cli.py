@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from taskflow.commands import jobs, queues, services, submit, up, version, workers
+from taskflow.commands import jobs, queues, schedules, services, submit, up, version, workers
 from taskflow.commands.errors import CommandFailed
 
 # What typer raises for a call that it does not understand: click's class, or that of the copy it brings along.
@@ -27,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for group in (submit, jobs, queues, workers, up, services, version):
+for group in (submit, jobs, schedules, queues, workers, up, services, version):
     group.register(app)
 for command in app.registered_commands:
     command.rich_help_panel = command.rich_help_panel or "Services"

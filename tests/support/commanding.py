@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
 import sys
 from typing import NamedTuple
 
@@ -31,3 +34,29 @@ class Terminal:
             main()
         out, err = self._capture.readouterr()
         return Done(int(end.value.code or 0), out, err)
+
+
+def on_a_terminal(api_url: str, *arguments: str, **variables: str) -> str:
+    """What a command shows on a terminal; it must succeed."""
+    ours, theirs = pty.openpty()
+    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
+    subprocess.run(
+        [sys.executable, "-m", "taskflow", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**env, "TASKFLOW_API_URL": api_url, "TERM": "xterm-256color", "COLUMNS": "160", **variables},
+        timeout=60,
+        check=True,
+    )
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            seen += (more := os.read(ours, 65536))
+        except OSError:  # how Linux tells that the other side is closed
+            break
+        if not more:
+            break
+    os.close(ours)
+    return seen.decode()

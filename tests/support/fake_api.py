@@ -108,6 +108,6 @@ class FakeApi:
                     self.wfile.write(piece)
                     self.wfile.flush()
 
-            do_GET = do_POST = do_PATCH = _answer  # noqa: N815 - the names that http.server looks for
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that http.server looks for
 
         return Handler

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.commanding import Terminal
+from tests.support.commanding import Terminal, on_a_terminal
 from tests.support.fake_api import FakeApi, Reply, end, log, stream
 
 JOB: dict[str, Any] = {
@@ -91,42 +87,16 @@ def test_jobs_are_a_table_without_colours_in_a_pipe(taskflow: Terminal) -> None:
     assert "\x1b" not in done.out
 
 
-def on_a_terminal(api: FakeApi, *arguments: str, **variables: str) -> str:
-    """What `jobs ls`, or another command, shows on a terminal."""
-    ours, theirs = pty.openpty()
-    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
-    subprocess.run(
-        [sys.executable, "-m", "taskflow", "jobs", *(arguments or ["ls"]), "--api", api.url],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**env, "TERM": "xterm-256color", "COLUMNS": "160", **variables},
-        timeout=60,
-        check=True,
-    )
-    os.close(theirs)
-    seen = b""
-    while True:
-        try:
-            seen += (more := os.read(ours, 65536))
-        except OSError:  # how Linux tells that the other side is closed
-            break
-        if not more:
-            break
-    os.close(ours)
-    return seen.decode()
-
-
 def test_a_terminal_gets_colours_unless_it_wants_none(api: FakeApi) -> None:
     """A status has its colour; NO_COLOR turns colours off."""
-    assert "\x1b[36mRUNNING" in on_a_terminal(api)
-    assert "\x1b[36m" not in on_a_terminal(api, NO_COLOR="1")
+    assert "\x1b[36mRUNNING" in on_a_terminal(api.url, "jobs", "ls")
+    assert "\x1b[36m" not in on_a_terminal(api.url, "jobs", "ls", NO_COLOR="1")
 
 
 @pytest.mark.parametrize("columns", ["40", "80", "100"])
 def test_ids_stay_whole_on_a_narrow_screen(api: FakeApi, columns: str) -> None:
     """They are there to be copied; the name gives way."""
-    seen = on_a_terminal(api, COLUMNS=columns, NO_COLOR="1")
+    seen = on_a_terminal(api.url, "jobs", "ls", COLUMNS=columns, NO_COLOR="1")
 
     assert ID in seen
     assert "RUNNING" in seen
@@ -135,7 +105,7 @@ def test_ids_stay_whole_on_a_narrow_screen(api: FakeApi, columns: str) -> None:
 
 def test_events_stay_whole_on_a_narrow_screen(api: FakeApi) -> None:
     """Their lines go on in the next one; the facts are folded."""
-    seen = on_a_terminal(api, "show", ID, COLUMNS="40", NO_COLOR="1")
+    seen = on_a_terminal(api.url, "jobs", "show", ID, COLUMNS="40", NO_COLOR="1")
 
     assert "2026-01-02T03:04:06.000Z  started  RUNNING" in seen
 

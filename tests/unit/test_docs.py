@@ -57,5 +57,5 @@ def test_the_guide_to_the_command_line_names_every_command() -> None:
     assert "jobs ls" in paths
 
     assert [path for path in paths if not re.search(rf"\b{path}\b", text)] == []
-    called = re.findall(r"^\$ taskflow ((?:jobs|queues|workers) \w+|\w+)", text, re.MULTILINE)
+    called = re.findall(r"^\$ taskflow ((?:jobs|schedules|queues|workers) \w+|\w+)", text, re.MULTILINE)
     assert [call for call in called if call not in paths] == []

@@ -8,6 +8,7 @@ from typing import Final
 from taskflow.commands.http import Refused
 
 INDENT: Final = "  "
+AROUND: Final = 35  # characters on either side that are shown: a narrow screen has 80
 _PLACE: Final = re.compile(r"\(at character (\d+)\)")
 
 
@@ -26,8 +27,11 @@ def pointed_out(expression: str | None) -> Iterator[None]:
 def _pointed(expression: str, position: int) -> str:
     from rich.cells import cell_len
 
-    from taskflow.commands.render import harmless
+    from taskflow.commands.render import in_line
 
     line = re.sub(r"\s", " ", expression)  # one line, and each character where it was
-    before = harmless(line[: max(min(position, len(line)) - 1, 0)])
-    return f"{INDENT}{harmless(line)}\n{INDENT}{' ' * cell_len(before)}^"
+    place = max(min(position, len(line)) - 1, 0)
+    first = max(place - AROUND, 0)
+    before = ("…" if first else "") + in_line(line[first:place])
+    after = in_line(line[place : place + AROUND]) + ("…" if place + AROUND < len(line) else "")
+    return f"{INDENT}{before}{after}\n{INDENT}{' ' * cell_len(before)}^"

@@ -242,7 +242,7 @@ def _harmless(text: object) -> str:
 
 
 def _sentence(text: str) -> str:
-    return text if text.endswith(".") else f"{text}."
+    return text if text.endswith((".", "?")) else f"{text}."
 
 
 def _first_line(error: Exception) -> str:

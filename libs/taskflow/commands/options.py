@@ -84,6 +84,14 @@ def whole(text: str) -> int:
     return int(text)
 
 
+def whole_number(text: str) -> int:
+    """A whole number, also one below 0."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
+        raise typer.BadParameter(f"{text[:40]!r} is no whole number; give one such as 3, or none.")
+    return int(text)
+
+
 def said(**fields: Any) -> dict[str, Any]:
     """What was said, without what was not; `none` is null."""
     return {name: None if value == NONE else value for name, value in fields.items() if value is not None}

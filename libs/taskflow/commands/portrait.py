@@ -58,6 +58,7 @@ def _facts(job: dict[str, Any]) -> list[tuple[str, RenderableType | None]]:
         ("after", " ".join(job["dependencies"]) or None),
         ("retry of", job["retry_of"]),
         ("run", job["run_id"]),
+        ("schedule", job.get("schedule_id")),
         ("worker", job["worker"]),
         ("created", f"{created} ({render.age(created)})"),
         ("scheduled", _time(job["scheduled_at"])),

@@ -58,9 +58,11 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def show_json(value: object) -> None:
-    """One JSON document."""
+    """One JSON document; what a terminal would obey, or not show, is escaped in it as JSON has it."""
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=not is_unicode) + "\n")
+    text = json.dumps(value, indent=2, ensure_ascii=not is_unicode)
+    shown = "".join(char if char.isprintable() or char == "\n" else json.dumps(char)[1:-1] for char in text)
+    sys.stdout.write(f"{shown}\n")
     sys.stdout.flush()
 
 
@@ -85,7 +87,17 @@ def show(what: RenderableType) -> None:
         if isinstance(part, Table) and all(column.width for column in part.columns):
             wide = screen.options.update(width=PIPE_WIDTH)
             screen.width = max(screen.width, screen.measure(part, options=wide).maximum)
-        screen.print(part, crop=False)
+        if screen.is_terminal:
+            screen.print(part, crop=False)
+        else:
+            _print_bare(screen, part)
+
+
+def _print_bare(screen: Console, what: RenderableType) -> None:
+    """Without the blanks that fill up the lines of a table, and would run over the edge of a screen behind a pipe."""
+    with screen.capture() as captured:
+        screen.print(what, crop=False)
+    screen.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def facts(pairs: Sequence[tuple[str, RenderableType | None]]) -> Table:
@@ -109,6 +121,11 @@ def harmless(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in "\n\t" else _spelled(char) for char in text)
+
+
+def in_line(text: str) -> str:
+    """The same for a place in a line of our own: ends of lines are spelled out too."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else _spelled(char) for char in text)
 
 
 def one_line(text: object, most: int = 200) -> Text:

@@ -1,14 +1,16 @@
 """`taskflow schedules pause|resume|trigger|backfill|rm`: steer schedules that are there."""
 
+import shlex
 import sys
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from taskflow.commands.errors import CommandFailed
 from taskflow.commands.options import ApiUrl, AsJson, Token, iso, moment
+from taskflow.commands.schedule_options import Overlap, Ref
 
 if TYPE_CHECKING:
     from taskflow.commands.http import Api
@@ -16,8 +18,12 @@ if TYPE_CHECKING:
 PATH: Final = "/api/v1/schedules"
 LOOK_S: Final = 0.5  # at a run that waits for another to end
 
-Ref = Annotated[str, typer.Argument(metavar="NAME", help="The schedule, by name or id")]
-Overlap = Literal["allow", "skip", "buffer_one", "buffer_all", "cancel_previous"]
+
+def quoted(ref: str) -> str:
+    """A name as a shell takes it."""
+    from taskflow.commands.render import in_line
+
+    return in_line(shlex.quote(ref))
 
 
 def path_of(ref: str) -> str:
@@ -51,17 +57,23 @@ def _order(ref: str, verb: str, body: object, as_json: bool, url: str | None, to
 
     with Api(url, token) as http:
         schedule = http.post(f"{path_of(ref)}/{verb}", body)
-        message = http.field(schedule, "message")
+        status = http.field(schedule, "status")
     if as_json:
         render.show_json(schedule)
     else:
-        typer.echo(f"{render.harmless(ref)} is {schedule['status']}.  {render.harmless(message)}")
+        from taskflow.commands.calendar import next_run
+
+        typer.echo(f"{render.in_line(ref)} is {status}.  {next_run(schedule)}")
 
 
 def trigger(
     ref: Ref,
     overlap: Annotated[
-        Overlap | None, typer.Option(help="What to do if a run is active, instead of the schedule's own rule")
+        Overlap | None,
+        typer.Option(
+            metavar="POLICY",
+            help="Instead of the schedule's: allow, skip, buffer_one, buffer_all or cancel_previous",
+        ),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Show its output as it comes, and end with its exit code")
@@ -74,7 +86,7 @@ def trigger(
     from taskflow.commands.http import Api
 
     with Api(api, token) as http:
-        answer = http.post(f"{path_of(ref)}/trigger", {} if overlap is None else {"overlap": overlap})
+        answer = http.create(f"{path_of(ref)}/trigger", {} if overlap is None else {"overlap": overlap})
         job_id = http.field(answer, "job_id")
         waits = answer.get("outcome") == "buffered"
         if wait:
@@ -109,7 +121,7 @@ def _wait_for_its_turn(http: "Api", ref: str, job_id: str) -> None:
             if refusal.status != 404:
                 raise
         if not waiting:
-            raise CommandFailed(f"It was passed over; see why with `taskflow schedules history {ref}`.")
+            raise CommandFailed(f"It was passed over; see why with `taskflow schedules history {quoted(ref)}`.")
         time.sleep(LOOK_S)
 
 
@@ -151,11 +163,11 @@ def backfill(
     if as_json:
         render.show_json(answer)
     elif answer["count"] == 0:
-        typer.echo(f"{render.harmless(ref)} has no times there; nothing is to be done.")
+        typer.echo(f"{render.in_line(ref)} has no times there; nothing is to be done.")
     else:
         times = "1 time is" if answer["count"] == 1 else f"{answer['count']} times are"
         left_out = "" if rerun else "; those that have run are left out"
-        typer.echo(f"{times} made up for, {how}{left_out}.  See them with: taskflow schedules history {ref}")
+        typer.echo(f"{times} made up for, {how}{left_out}.  See them with: taskflow schedules history {quoted(ref)}")
 
 
 def rm(
@@ -171,7 +183,7 @@ def rm(
 
     paths = {ref: path_of(ref) for ref in refs}
     if not yes and sys.stdin.isatty():
-        typer.confirm(f"Delete {render.harmless(', '.join(paths))}, with the history?", abort=True, err=True)
+        typer.confirm(f"Delete {render.in_line(', '.join(paths))}, with the history?", abort=True, err=True)
     failures: list[CommandFailed] = []
     done: list[str] = []
     with Api(api, token) as http:
@@ -185,7 +197,7 @@ def rm(
             else:
                 done.append(ref)
                 if not as_json:
-                    typer.echo(f"{render.harmless(ref)} is deleted.")
+                    typer.echo(f"{render.in_line(ref)} is deleted.")
     if as_json:
         render.show_json(done)
     for earlier in failures[:-1]:

@@ -10,7 +10,8 @@ from taskflow.commands import schedule_definition as definition
 from taskflow.commands import schedule_orders as orders
 from taskflow.commands.errors import CommandFailed
 from taskflow.commands.options import ApiUrl, AsJson, Token, duration_s, iso, moment
-from taskflow.commands.schedule_orders import PATH, Ref, path_of
+from taskflow.commands.schedule_options import Ref, WithCommand
+from taskflow.commands.schedule_orders import PATH, path_of
 
 if TYPE_CHECKING:
     from taskflow.commands.http import Api
@@ -24,11 +25,12 @@ commands = typer.Typer(help="Run work again and again: make, see and steer sched
 
 def register(app: typer.Typer) -> None:
     """Add the group `schedules`."""
-    for command in (
-        ls, definition.add, show, definition.set_, orders.pause, orders.resume, orders.trigger, preview,
-        orders.backfill, history, orders.rm,
-    ):  # fmt: skip
-        commands.command(command.__name__.rstrip("_"))(command)
+    commands.command()(ls)
+    commands.command("add", cls=WithCommand)(definition.add)
+    commands.command()(show)
+    commands.command("set", cls=WithCommand)(definition.set_)
+    for command in (orders.pause, orders.resume, orders.trigger, preview, orders.backfill, history, orders.rm):
+        commands.command()(command)
     app.add_typer(commands, name="schedules", rich_help_panel="Work")
 
 
@@ -79,7 +81,7 @@ def show(ref: Ref, as_json: AsJson = False, api: ApiUrl = None, token: Token = N
     if as_json:
         render.show_json(schedule)
     else:
-        from taskflow.commands.calendar import portrait
+        from taskflow.commands.schedule_portrait import portrait
 
         render.show(portrait(schedule))
 
@@ -96,7 +98,7 @@ def _last_status(http: "Api", schedule: dict[str, Any]) -> str | None:
 
 
 def preview(
-    ref: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The schedule, by name or id")] = None,
+    ref: Annotated[str | None, typer.Argument(metavar="NAME", help="The schedule, by name or id")] = None,
     cron: Annotated[str | None, typer.Option(help="Instead of a schedule: an expression")] = None,
     every: Annotated[
         float | None, typer.Option(parser=duration_s, metavar="DURATION", help="Instead of a schedule: an interval")
@@ -113,7 +115,10 @@ def preview(
     api: ApiUrl = None,
     token: Token = None,
 ) -> None:
-    """Show the next runs of a schedule, or of one that could be:  preview --cron "0 3 * * 1-5" --tz Asia/Tokyo"""
+    """Show the next runs of a schedule, or of one that could be.
+
+    taskflow schedules preview --cron "0 3 * * 1-5" --tz Asia/Tokyo
+    """
     if sum(each is not None for each in (ref, cron, every)) != 1:
         raise typer.BadParameter("give the name of a schedule, --cron or --every, and one of them only")
     if ref is not None and tz is not None:
@@ -155,7 +160,7 @@ def history(
             return
         zone = http.field(http.get(path_of(ref)), "timezone")
     if not lines:
-        raise CommandFailed(f"Nothing is remembered of {ref}.")
+        raise CommandFailed(f"Nothing is remembered of {render.in_line(ref)}.")
     from taskflow.commands.calendar import story
 
     render.show(story(lines, zone))

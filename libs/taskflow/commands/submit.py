@@ -1,17 +1,16 @@
 """`taskflow submit` and `taskflow python`: hand in work, and wait for it if asked to."""
 
-import os
-import shlex
 import sys
 from datetime import datetime
 from typing import Annotated, Any, Final
 
 import typer
 
-from taskflow.commands.options import ApiUrl, AsJson, Token, assignment, duration_s, json_or_text, moment, variable
+from taskflow.commands.options import ApiUrl, AsJson, Token, duration_s, iso, moment
+from taskflow.commands.template import command_job, function_job
 
 PANEL: Final = "Work"
-_WHEN: Final = "When and how often"
+WHEN: Final = "When and how often"
 
 Queue = Annotated[str | None, typer.Option("--queue", "-q", help="The queue it waits in  \\[general]")]
 Priority = Annotated[int | None, typer.Option("--priority", "-p", help="The lower, the sooner  [0]")]
@@ -22,29 +21,41 @@ Key = Annotated[
 Wait = Annotated[bool, typer.Option("--wait", "-w", help="Show its output as it comes, and end with its exit code")]
 Timeout = Annotated[
     float | None,
-    typer.Option(parser=duration_s, metavar="DURATION", rich_help_panel=_WHEN, help="How long one attempt may take"),
+    typer.Option(parser=duration_s, metavar="DURATION", rich_help_panel=WHEN, help="How long one attempt may take"),
 ]
 Retries = Annotated[
     int | None,
     typer.Option(
-        min=0, rich_help_panel=_WHEN, help="How often it may run again after a failure  \\[3, or 0 with --wait]"
+        min=0, rich_help_panel=WHEN, help="How often it may run again after a failure  \\[3, or 0 with --wait]"
     ),
 ]
 Delay = Annotated[
     float | None,
-    typer.Option(parser=duration_s, metavar="DURATION", rich_help_panel=_WHEN, help="Start so long from now"),
+    typer.Option(parser=duration_s, metavar="DURATION", rich_help_panel=WHEN, help="Start so long from now"),
 ]
 At = Annotated[
     datetime | None,
     typer.Option(
-        parser=moment, metavar="TIME", rich_help_panel=_WHEN, help="Start at this time, local unless it has an offset"
+        parser=moment, metavar="TIME", rich_help_panel=WHEN, help="Start at this time, local unless it has an offset"
     ),
 ]
 Ttl = Annotated[
     float | None,
     typer.Option(
-        parser=duration_s, metavar="DURATION", rich_help_panel=_WHEN, help="Expire unless started within so long"
+        parser=duration_s, metavar="DURATION", rich_help_panel=WHEN, help="Expire unless started within so long"
     ),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="A variable for the command; may be repeated"),
+]
+Cwd = Annotated[str | None, typer.Option(help="The directory in which the command runs, on the worker's machine")]
+Arg = Annotated[
+    list[str] | None,
+    typer.Option("--arg", "-a", metavar="VALUE", help="An argument of the function: JSON, else text; repeatable"),
+]
+Kwarg = Annotated[
+    list[str] | None, typer.Option("--kwarg", "-k", metavar="NAME=VALUE", help="One with a name; repeatable")
 ]
 
 
@@ -58,10 +69,8 @@ def submit(
     command: Annotated[list[str], typer.Argument(help="The command; one text alone is given to the shell as it is")],
     queue: Queue = None,
     priority: Priority = None,
-    env: Annotated[
-        list[str] | None, typer.Option("--env", "-e", metavar="NAME[=VALUE]", help="A variable for it; may be repeated")
-    ] = None,
-    cwd: Annotated[str | None, typer.Option(help="The directory it runs in, on the worker's machine")] = None,
+    env: Env = None,
+    cwd: Cwd = None,
     owner: Owner = None,
     key: Key = None,
     timeout: Timeout = None,
@@ -75,23 +84,14 @@ def submit(
     token: Token = None,
 ) -> None:
     """Run a shell command as a job:  taskflow submit -- echo hi"""
-    body = {
-        "type": "shell",
-        "cmd": command[0] if len(command) == 1 else shlex.join(command),
-        "env": dict(map(variable, env)) if env else None,
-        "cwd": cwd and os.path.abspath(cwd),
-    }
+    body = command_job(command, env, cwd)
     _hand_in(body | _common(queue, priority, owner, key, timeout, retries, delay, at, ttl), wait, as_json, api, token)
 
 
 def python(
     function: Annotated[str, typer.Argument(metavar="PACKAGE.MODULE:FUNCTION", help="What to call")],
-    arg: Annotated[
-        list[str] | None, typer.Option("--arg", "-a", metavar="VALUE", help="An argument: JSON, else text; repeatable")
-    ] = None,
-    kwarg: Annotated[
-        list[str] | None, typer.Option("--kwarg", "-k", metavar="NAME=VALUE", help="One with a name; repeatable")
-    ] = None,
+    arg: Arg = None,
+    kwarg: Kwarg = None,
     queue: Queue = None,
     priority: Priority = None,
     owner: Owner = None,
@@ -106,14 +106,8 @@ def python(
     api: ApiUrl = None,
     token: Token = None,
 ) -> None:
-    """Call a Python function as a job:  taskflow python math:sqrt --arg 2"""
-    named = dict(assignment(each, "argument") for each in kwarg or ())
-    body = {
-        "type": "python",
-        "callable": function,
-        "args": [json_or_text(each) for each in arg or ()],
-        "kwargs": {name: json_or_text(value) for name, value in named.items()},
-    }
+    """Call a Python function as a job:  taskflow python math:sqrt -a 2"""
+    body = function_job(function, arg, kwarg)
     _hand_in(body | _common(queue, priority, owner, key, timeout, retries, delay, at, ttl), wait, as_json, api, token)
 
 
@@ -138,7 +132,7 @@ def _common(
         "timeout_s": timeout,
         "retries_max": retries,
         "delay_s": delay,
-        "scheduled_at": at and at.isoformat(timespec="milliseconds"),
+        "scheduled_at": iso(at) if at else None,
         "ttl_s": ttl,
     }
 
