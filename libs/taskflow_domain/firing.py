@@ -23,6 +23,7 @@ from taskflow_domain.schedules import (
     Fire,
     Note,
     Origin,
+    Over,
     Overlap,
     Pause,
     Progress,
@@ -133,7 +134,9 @@ def conclude(
     started = [fire for fire in begun.starts if not (_is_plain_backfill(fire) and fire in ran_before)]
     runs = [schedule.run_id(fire) for fire in begun.starts]  # also those that ran before: they may not have ended
     notes = _notes(schedule, progress, begun, started)
-    before = progress.over
+    before, settled_ms = progress.over, begun.settled_ms
+    if before is Over.MAX_RUNS and not begun.is_full:  # its last run was passed over: it goes on, but from now
+        settled_ms = max(settled_ms, now_ms)
     progress = replace(
         progress,
         runs=progress.runs + sum(fire.origin is Origin.SCHEDULE for fire in started),
@@ -146,7 +149,7 @@ def conclude(
         last_run=schedule.run_id(started[-1]) if started else progress.last_run,
     )
     try:
-        progress = moved(schedule, progress, begun.settled_ms, is_full=begun.is_full)
+        progress = moved(schedule, progress, settled_ms, is_full=begun.is_full)
     except ValueError as error:
         rests = broken(progress, begun, now_ms, f"its times cannot be told: {error}")
         return replace(rests, notes=(*notes, *rests.notes))

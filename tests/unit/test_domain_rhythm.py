@@ -76,6 +76,16 @@ def test_what_is_older_than_the_window_is_dropped_for_that() -> None:
     )
 
 
+def test_what_is_exactly_as_old_as_the_window_is_made_up_for() -> None:
+    """A millisecond later it is too old."""
+    made_up = every_minute().plan(NOON, NOON + 5 * MINUTE + 30 * SECOND, Catchup(9, 3 * MINUTE + 30 * SECOND))
+    dropped = every_minute().plan(NOON, NOON + 5 * MINUTE + 30 * SECOND + 1, Catchup(9, 3 * MINUTE + 30 * SECOND))
+
+    assert made_up.fires[0] == NOON + 2 * MINUTE
+    assert made_up.drops == (Drop(Why.CATCHUP_WINDOW, NOON + MINUTE, NOON + MINUTE, 1),)
+    assert dropped.fires[0] == NOON + 3 * MINUTE
+
+
 @pytest.mark.parametrize("window_ms", [None, 10 * MINUTE])
 def test_a_year_of_missed_seconds_is_told_in_a_moment(window_ms: int | None) -> None:
     """Without counting thirty million of them."""
@@ -139,7 +149,7 @@ def test_jitter_does_not_lead_beyond_the_end_of_time() -> None:
         assert Rhythm(parse_cron("59 23 31 12 *"), seed, jitter_ms=24 * HOUR).due_ms(last_ms) <= MAX_MS
 
 
-@given(jitter_ms=st.integers(0, 3 * HOUR), seed=st.text(max_size=5), every=st.integers(1000, HOUR))
+@given(jitter_ms=st.integers(0, 3 * HOUR), seed=st.text(max_size=5), every=st.integers(1, 20) | st.integers(1000, HOUR))
 def test_an_interval_shorter_than_its_jitter_still_fires_in_order(jitter_ms: int, seed: str, every: int) -> None:
     """Each before the next has its time, and so before it is due."""
     rhythm = Rhythm(Interval(every, NOON), seed, jitter_ms=jitter_ms)
