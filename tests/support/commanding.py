@@ -1,12 +1,14 @@
-"""The command line, called in this process as a shell would call it."""
+"""The command line: called in this process, on a terminal, or as a shell would call it."""
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
 import sys
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -60,3 +62,34 @@ def on_a_terminal(api_url: str, *arguments: str, **variables: str) -> str:
             break
     os.close(ours)
     return seen.decode()
+
+
+class Shell:
+    """Runs `taskflow` where a stack was started, without being told where its api is."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        env = {name: value for name, value in os.environ.items() if not name.startswith("TASKFLOW_")}
+        self._env = {**env, "COLUMNS": "160"}
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """A command that goes on."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "taskflow", *arguments],
+            cwd=self._directory,
+            env=self._env,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def __call__(self, *arguments: str, status: int = 0) -> str:
+        """What a command printed."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == status, f"{arguments}: {process.returncode}\n{out}\n{err}"
+        return out if status in (0, 3) else out + err
+
+    def json(self, *arguments: str) -> Any:
+        """The document that a command printed."""
+        return json.loads(self(*arguments, "--json"))
