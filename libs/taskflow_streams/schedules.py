@@ -6,7 +6,7 @@ A record changes only by compare-and-set on its revision: whoever computed a cha
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -133,6 +133,7 @@ class Taken:
     now_ms: int
     records: list[tuple[int, ScheduleRecord]]
     wait_ms: int | None
+    unreadable: dict[str, Exception] = field(default_factory=dict)  # such as those that a later version has written
 
 
 class Schedules:
@@ -159,11 +160,16 @@ class Schedules:
         """Schedules whose time comes within `ahead_ms`; nobody else is given them for `hold_ms`, unless they change."""
         args = {"limit": limit, "hold_ms": hold_ms, "ahead_ms": ahead_ms}
         now_ms, rows, wait_ms = await self._scripts.run("take_schedules", args)
-        records = [
-            (int(look_ms), _read(schedule_id.decode(), dict(zip(fields[::2], fields[1::2], strict=True))))
-            for schedule_id, look_ms, fields in rows
-        ]
-        return Taken(int(now_ms), records, None if wait_ms is False else int(wait_ms))
+        taken = Taken(int(now_ms), [], None if wait_ms is False else int(wait_ms))
+        for raw_id, look_ms, fields in rows:
+            schedule_id = raw_id.decode()
+            try:
+                record = _read(schedule_id, dict(zip(fields[::2], fields[1::2], strict=True)))
+            except Exception as error:  # whatever it is: the others are not to wait for this one
+                taken.unreadable[schedule_id] = error
+            else:
+                taken.records.append((int(look_ms), record))
+        return taken
 
     async def unchanged(self, records: Sequence[ScheduleRecord]) -> list[ScheduleRecord]:
         """Those of these that are still what they were."""

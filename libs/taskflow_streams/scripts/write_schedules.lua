@@ -25,7 +25,11 @@ end
 
 local function write(row)
   local record = K.schedule .. row.id
-  local set = { 'rev', row.rev + 1, 'updated', NOW }
+  local set = { 'rev', row.rev + 1 }
+  if row.spec or row.progress or row.name then -- who only says when to look at it does not change it
+    set[#set + 1] = 'updated'
+    set[#set + 1] = NOW
+  end
   for _, field in ipairs({ 'spec', 'progress' }) do
     if row[field] then
       set[#set + 1] = field
