@@ -279,6 +279,39 @@ async def test_a_job_for_later(client: Any) -> None:
     assert await got(handle.status()) is JobStatus.CANCELED
 
 
+LATER: list[tuple[str, Any]] = [
+    ("enqueue", lambda client, some: client.options(**some).enqueue(sdk_tasks.add, 1)),
+    ("enqueue_named", lambda client, some: client.enqueue_named("sdk.add", {"a": 1}, **some)),
+    ("bulk", lambda client, some: client.options(**some).bulk(sdk_tasks.add, [(1,)])),
+    ("enqueue_many", lambda client, some: client.enqueue_many([Submission("sdk.add", {"a": 1}, **some)])),
+    ("prepare", lambda client, some: client.enqueue_many([sdk_tasks.add.options(**some).prepare(1)])),
+    ("shell", lambda client, some: client.shell("true", **some)),
+    ("python", lambda client, some: client.python("math:sqrt", [4], **some)),
+]
+
+
+@pytest.mark.parametrize(("_name", "make"), LATER, ids=[name for name, _ in LATER])
+async def test_whatever_makes_a_job_can_make_it_for_later(client: Any, _name: str, make: Any) -> None:
+    """At a time or after a while; a time in the past is due now."""
+
+    async def made(**some: Any) -> Any:
+        found = await got(make(client, some))
+        return found[0] if isinstance(found, list) else found
+
+    at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    later = [await made(scheduled_at=at), await made(delay_s=3600)]
+    now = [await made(scheduled_at=at - timedelta(days=365)), await made(delay_s=0)]
+
+    for handle in now:
+        assert (await got(handle.wait(PATIENCE_S))).status is JobStatus.COMPLETED
+    first, second = [await got(handle.job()) for handle in later]
+    assert first.status is second.status is JobStatus.READY
+    assert first.scheduled_at == at
+    assert second.scheduled_at - second.created_at == timedelta(hours=1)
+    for handle in later:
+        assert await got(handle.cancel())
+
+
 async def test_what_is_wrong_is_told_before_it_is_sent(client: Any) -> None:
     """Wrong arguments, what is no JSON, what is no task, what is out of bounds."""
     wrong: Any = sdk_tasks.add

@@ -277,6 +277,20 @@ def test_a_job_for_later_runs_when_it_is_time() -> None:
         assert [job.status for job in jobs] == [JobStatus.COMPLETED, JobStatus.COMPLETED, JobStatus.READY]
 
 
+@pytest.mark.parametrize(
+    "options", [{"delay_s": 0}, {"scheduled_at": datetime(2020, 1, 1, tzinfo=UTC)}], ids=["no-delay", "past"]
+)
+def test_a_time_in_the_past_is_due_now(options: Any) -> None:
+    """As with a server: it is not for later, so nobody has to wait for it."""
+    with inline() as jobs:
+        handle = add.options(**options).delay(1)
+        many = Client(NOWHERE, tasks=tasks).options(**options).bulk(add, [(2,)])
+
+        assert handle.status() is many[0].status() is JobStatus.COMPLETED
+        assert handle.job().scheduled_at is not None
+        assert jobs.run() == 0
+
+
 def test_output_progress_and_cancel() -> None:
     """Handles do all they do in production."""
     with inline(at_once=False):

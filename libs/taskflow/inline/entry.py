@@ -35,8 +35,16 @@ class Entry:
 
     @property
     def later(self) -> bool:
-        """Whether it is for another time."""
-        return bool(self.new.delay_ms or self.new.due_ms) and not self.due
+        """Whether it is for another time, which is to come."""
+        due_at = self.scheduled_at
+        return due_at is not None and due_at > self.created_at and not self.due
+
+    @property
+    def scheduled_at(self) -> datetime | None:
+        """When it is to start, if that was said."""
+        if self.new.due_ms is not None:
+            return datetime_of_ms(self.new.due_ms)
+        return None if self.new.delay_ms is None else self.created_at + timedelta(milliseconds=self.new.delay_ms)
 
     @property
     def can_run(self) -> bool:
@@ -61,7 +69,6 @@ class Entry:
     def job(self) -> Job:
         """As a client sees it."""
         new = self.new
-        due_at = None if new.due_ms is None else datetime_of_ms(new.due_ms)
         return Job(
             id=new.id,
             name=new.name,
@@ -77,7 +84,7 @@ class Entry:
             owner=new.owner,
             timeout_s=None if new.timeout_ms is None else new.timeout_ms / 1000,
             created_at=self.created_at,
-            scheduled_at=self.created_at + timedelta(milliseconds=new.delay_ms) if new.delay_ms else due_at,
+            scheduled_at=self.scheduled_at,
             started_at=self.started_at,
             finished_at=self.finished_at,
             expires_at=self.created_at + timedelta(milliseconds=new.ttl_ms) if new.ttl_ms else None,
