@@ -16,6 +16,7 @@ import msgpack
 from taskflow_domain import Backfill, Fire, Note, Origin, Over, Overlap, Pause, Progress, Schedule, What
 from taskflow_streams.connection import Client
 from taskflow_streams.errors import translated
+from taskflow_streams.history import id_key
 from taskflow_streams.keys import Keys
 from taskflow_streams.records import NewJob, pack_retry, unpack_retry
 from taskflow_streams.scripts import Scripts
@@ -250,6 +251,8 @@ class Schedules:
 
     async def history(self, schedule_id: str, before: str | None = None, count: int = 100) -> list[Line]:
         """What happened to a schedule, the newest first; what was before a line."""
+        if before is not None and id_key(before) == (0, 0):  # the server takes no range that can hold nothing
+            return []
         newest = "+" if before is None else f"({before}"
         with translated():
             rows = await self._redis.xrevrange(self._keys("fires", schedule_id), newest, "-", count=count)

@@ -31,7 +31,14 @@ from taskflow_api import (
     s2_create,
     s2_jobs,
     s2_list,
+    s2_schedules,
     s2_workers,
+    schedule_backfill,
+    schedule_orders,
+    schedule_trigger,
+    schedule_update,
+    schedule_views,
+    schedules,
     search,
     update,
     workers,
@@ -47,7 +54,8 @@ from taskflow_streams import Full, Store, Unavailable
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE")
 MODULES: Final = (
     jobs, create, search, batch, update, retry, events, explain, log_routes, s2_create, s2_jobs, s2_list,
-    s2_workers, queues, workers, remote_life, remote_lease, remote_report, health,
+    s2_schedules, s2_workers, schedules, schedule_update, schedule_orders, schedule_trigger, schedule_backfill,
+    schedule_views, queues, workers, remote_life, remote_lease, remote_report, health,
 )  # fmt: skip
 
 

@@ -59,7 +59,8 @@ class RetryPolicyBody(Body):
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
-def _not_both(first: str, second: str) -> dict[str, Any]:
+def not_both(first: str, second: str) -> dict[str, Any]:
+    """As a JSON schema says it."""
     given = {first: {"not": {"type": "null"}}, second: {"not": {"type": "null"}}}
     return {"not": {"required": [first, second], "properties": given}}
 
@@ -68,7 +69,7 @@ class TimesBody(Body):
     """When a job is to run, and until when it makes sense."""
 
     model_config = ConfigDict(
-        json_schema_extra={"allOf": [_not_both("scheduled_at", "delay_s"), _not_both("expires_at", "ttl_s")]}
+        json_schema_extra={"allOf": [not_both("scheduled_at", "delay_s"), not_both("expires_at", "ttl_s")]}
     )
 
     scheduled_at: TimeMs | None = Field(None, description="Not to start before this time.")
@@ -123,6 +124,10 @@ class CreateJob(NamedBody, JobBody):
     idempotency_key: IdempotencyKey | None = Field(
         None, description="Sent again with the same key and body, the first job is the answer.  Kept for 7 days."
     )
+
+
+class RetryJob(TimesBody):
+    """When to run a job again."""
 
 
 class BatchJob(CreateJob):

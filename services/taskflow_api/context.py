@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from taskflow_api.errors import FULL_RETRY_AFTER_S, Busy, NotFound
 from taskflow_api.parse import printable
+from taskflow_api.paths import PREFIX
 from taskflow_api.query import read_query
 from taskflow_api.settings import ApiSettings
 from taskflow_domain import canonical_id
@@ -109,5 +110,12 @@ async def find_job(store: Store, job_id: str) -> JobRecord:
     """The job, or `NotFound`."""
     record = (await store.get([job_id]))[0]
     if record is None:
-        raise NotFound(f"There is no job {job_id}.")
+        raise await no_job(store, job_id)
     return record
+
+
+async def no_job(store: Store, job_id: str) -> NotFound:
+    """The refusal of an id that names no job; a schedule's may have come from the flat door."""
+    [schedule] = await store.schedules.get([job_id])
+    hint = "" if schedule is None else f"  It is a schedule: see {PREFIX}/schedules/{job_id}."
+    return NotFound(f"There is no job {job_id}.{hint}")

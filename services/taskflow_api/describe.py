@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from taskflow_api import examples, s2_shapes, shapes
+from taskflow_api import examples, s2_shapes, schedule_shapes, shapes
 from taskflow_api.fields import KEY_PATTERN
 
 Responses = dict[int | str, dict[str, Any]]
@@ -23,13 +23,18 @@ _HEADERS: Final[dict[int, dict[str, Any]]] = {
     401: {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "`Bearer`"}},
     503: {"Retry-After": {"schema": {"type": "integer", "minimum": 1}, "description": "Seconds to wait."}},
 }
-_LOCATION: Final = {"Location": {"schema": {"type": "string"}, "description": "The job's path."}}
+_PLACES: Final[dict[type[BaseModel], str]] = {  # of what was made
+    shapes.Job: "The job's path.",
+    s2_shapes.JobRef: "The job's path.",
+    schedule_shapes.Schedule: "The schedule's path.",
+    schedule_shapes.ScheduleRef: "The schedule's path.",
+}
 
 IDEMPOTENCY_HEADER: Final[dict[str, Any]] = {
     "name": "Idempotency-Key",
     "in": "header",
     "required": False,
-    "description": "Sent again with the same key and body, the first jobs are the answer.  Kept for 7 days.",
+    "description": "Sent again with the same key and body, what was made first is the answer.  Kept for 7 days.",
     "schema": {"type": "string", "pattern": KEY_PATTERN},
     "examples": {"order": {"value": "order-4711"}},
 }
@@ -54,8 +59,9 @@ def answers(
         responses[status] = {"description": description} | ({"model": model} if model is not None else {})
         if headers:
             responses[status]["headers"] = dict(headers)
-        if status == HTTPStatus.CREATED and model in (shapes.Job, s2_shapes.JobRef):
-            responses[status]["headers"] = _LOCATION
+        if status == HTTPStatus.CREATED and model in _PLACES:
+            about_place = {"schema": {"type": "string"}, "description": _PLACES[model]}
+            responses[status]["headers"] = {"Location": about_place}
     for status in sorted({*errors, 401}):
         responses[status] = {
             "model": shapes.Error,
@@ -70,6 +76,7 @@ def answers(
 def takes(
     body: type[BaseModel] | None = None,
     *,
+    is_required: bool = True,
     path: Sequence[Mapping[str, Any]] = (),
     headers: Sequence[Mapping[str, Any]] = (),
     query: Sequence[Mapping[str, Any]] = (),
@@ -81,7 +88,7 @@ def takes(
             "schema": {"$ref": f"#/components/schemas/{body.__name__}"},
             "examples": {name: {"value": value} for name, value in examples.BODIES[body.__name__].items()},
         }
-        extra["requestBody"] = {"required": True, "content": {"application/json": content}}
+        extra["requestBody"] = {"required": is_required, "content": {"application/json": content}}
     return extra
 
 

@@ -144,6 +144,59 @@ SUBMITTED_JOB: Final[dict[str, Any]] = {
     "logs": {"items": [LOG_ITEM], "next": None},
 }
 
+SCHEDULE: Final[dict[str, Any]] = {
+    "id": ID,
+    "name": "nightly report",
+    "cron": "0 3 * * 1-5",
+    "interval_s": None,
+    "timezone": "Europe/Berlin",
+    "start_at": None,
+    "end_at": None,
+    "jitter_s": 0.0,
+    "overlap": "skip",
+    "catchup_limit": None,
+    "catchup_window_s": 3600.0,
+    "max_runs": None,
+    "owner": None,
+    "job": {"type": "shell", "cmd": "./report.sh", "timeout_s": 600},
+    "status": "active",
+    "message": "It fires next at 2026-01-05T03:00:00.000+01:00.",
+    "paused": False,
+    "reason": None,
+    "next_at": "2026-01-05T02:00:00.000Z",
+    "next_local": "2026-01-05T03:00:00.000+01:00",
+    "last_at": "2026-01-02T02:00:00.000Z",
+    "last_job_id": OTHER_ID,
+    "runs": 1,
+    "waiting": 0,
+    "created_at": "2026-01-01T12:00:00.000Z",
+    "updated_at": "2026-01-02T02:00:00.004Z",
+}
+
+HISTORY_LINE: Final[dict[str, Any]] = {
+    "id": "1767319200004-0",
+    "at": "2026-01-02T02:00:00.004Z",
+    "what": "fired",
+    "fire_at": "2026-01-02T02:00:00.000Z",
+    "origin": "schedule",
+    "why": None,
+    "job_id": OTHER_ID,
+    "until": None,
+    "count": 1,
+    "message": f"Started job {OTHER_ID}.",
+}
+
+PREVIEW: Final[dict[str, Any]] = {
+    "timezone": "Europe/Berlin",
+    "items": [
+        {
+            "at": "2027-03-28T01:00:00.000Z",
+            "local": "2027-03-28T03:00:00.000+02:00",
+            "due_at": "2027-03-28T01:00:00.000Z",
+        }
+    ],
+}
+
 BODIES: Final[dict[str, dict[str, Any]]] = {
     "CreateJob": {
         "least": {"name": "taskflow.noop", "queue": "default"},
@@ -173,6 +226,32 @@ BODIES: Final[dict[str, dict[str, Any]]] = {
         "shell": {"type": "shell", "cmd": "echo hello", "env": {"LANG": "C.UTF-8"}, "timeout_s": 60},
         "python": {"type": "python", "callable": "math:hypot", "args": [3, 4], "retries_max": 0, "priority": -5},
     },
+    "CreateSchedule": {
+        "cron": {
+            "name": "nightly report",
+            "cron": "0 3 * * 1-5",
+            "timezone": "Europe/Berlin",
+            "overlap": "skip",
+            "catchup_window_s": 3600,
+            "job": {"type": "shell", "cmd": "./report.sh", "timeout_s": 600},
+        },
+        "interval": {
+            "interval_s": 30,
+            "max_runs": 1000,
+            "job": {"name": "taskflow.noop", "queue": "default"},
+        },
+    },
+    "UpdateSchedule": {
+        "some": {"cron": "0 4 * * 1-5", "jitter_s": 60},
+        "pause": {"paused": True, "reason": "the disk is full"},
+    },
+    "PauseSchedule": {"why": {"reason": "the disk is full"}},
+    "TriggerSchedule": {"as it is": {}, "beside others": {"overlap": "allow"}},
+    "BackfillSchedule": {
+        "a day": {"from": "2026-01-01", "to": "2026-01-02"},
+        "again": {"from": "2026-01-01", "to": "2026-01-02", "overlap": "buffer_all", "rerun": True},
+    },
+    "RetryJob": {"now": {}, "later": {"delay_s": 60}},
     "RegisterWorker": {
         "shell": {"name": "gpu box", "queues": ["gpu", "general"], "concurrency": 2},
         "tasks": {"name": "thumbnails", "queues": ["*"], "concurrency": 1, "handlers": ["resize", "crop"]},

@@ -5,9 +5,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from taskflow_api import shapes
-from taskflow_api.context import api_of, find_job, job_id_of
+from taskflow_api.context import api_of, find_job, job_id_of, no_job
 from taskflow_api.describe import JOB_ID, answers, takes
-from taskflow_api.errors import Conflict, NotFound
+from taskflow_api.errors import Conflict
 from taskflow_api.paths import JOB, PREFIX
 from taskflow_api.present import show_job
 from taskflow_streams import Canceled, Deleted
@@ -39,8 +39,8 @@ async def delete_job(request: Request) -> Response:
 
     The attempt of a running job is killed, and whatever it reports afterwards is ignored.
     """
-    job_id = job_id_of(request)
-    match await api_of(request).store.delete(job_id):
+    store, job_id = api_of(request).store, job_id_of(request)
+    match await store.delete(job_id):
         case Deleted.DELETED:
             return Response(status_code=204)
         case Deleted.NAMED:
@@ -48,7 +48,7 @@ async def delete_job(request: Request) -> Response:
         case Deleted.RUN:
             raise Conflict(f"Job {job_id} belongs to a run.")
         case Deleted.MISSING:
-            raise NotFound(f"There is no job {job_id}.")
+            raise await no_job(store, job_id)
 
 
 @router.post(

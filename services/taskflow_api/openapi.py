@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.routing import BaseRoute
 
-from taskflow_api import bodies, remote_bodies, s2_bodies
+from taskflow_api import bodies, remote_bodies, s2_bodies, schedule_bodies
 from taskflow_api.front import OPEN_PATHS
 
 TITLE: Final = "TaskFlow"
@@ -25,6 +25,10 @@ Jobs with dependencies, priorities and retries.
 TAGS: Final = [
     {"name": "jobs", "description": "Create, read, change, delete and search jobs."},
     {"name": "submissions", "description": "Shell commands and Python functions: submit, follow, list, cancel."},
+    {
+        "name": "schedules",
+        "description": "Run jobs again and again, by the clock or by hand, and for times that are past.",
+    },
     {"name": "queues", "description": "Where jobs wait, and how many of them may run."},
     {"name": "workers", "description": "Who runs them."},
     {
@@ -34,7 +38,8 @@ TAGS: Final = [
     {"name": "health", "description": "For those who watch over the process."},
 ]
 BODIES: Final = (
-    bodies.CreateJob, bodies.UpdateJob, bodies.Batch, bodies.UpdateQueue, s2_bodies.SubmitJob, *remote_bodies.BODIES,
+    bodies.CreateJob, bodies.UpdateJob, bodies.RetryJob, bodies.Batch, bodies.UpdateQueue, s2_bodies.SubmitJob,
+    *schedule_bodies.BODIES, *remote_bodies.BODIES,
 )  # fmt: skip
 
 

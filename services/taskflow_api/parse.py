@@ -21,12 +21,17 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 async def read_object(request: Request, limit_bytes: int) -> dict[str, Any]:
     """The JSON object in a request's body."""
-    if not _JSON_TYPE.match(request.headers.get("content-type", "")):
-        raise Invalid.field("Content-Type", "send JSON, with the header Content-Type: application/json")
-    value = parse_json(await read_body(request, limit_bytes))
-    if not isinstance(value, dict):
-        raise Invalid(f"The body must be a JSON object, not {_kind(value)}.")
-    return value
+    _check_type(request)
+    return _object_in(await read_body(request, limit_bytes))
+
+
+async def read_any_object(request: Request, limit_bytes: int) -> dict[str, Any]:
+    """The same where nothing has to be said: no body is an empty object."""
+    raw = await read_body(request, limit_bytes)
+    if not raw:
+        return {}
+    _check_type(request)
+    return _object_in(raw)
 
 
 async def read_body(request: Request, limit_bytes: int) -> bytes:
@@ -42,6 +47,18 @@ async def read_body(request: Request, limit_bytes: int) -> bytes:
             raise _too_large(limit_bytes)
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _check_type(request: Request) -> None:
+    if not _JSON_TYPE.match(request.headers.get("content-type", "")):
+        raise Invalid.field("Content-Type", "send JSON, with the header Content-Type: application/json")
+
+
+def _object_in(raw: bytes) -> dict[str, Any]:
+    value = parse_json(raw)
+    if not isinstance(value, dict):
+        raise Invalid(f"The body must be a JSON object, not {_kind(value)}.")
+    return value
 
 
 def parse_json(raw: bytes) -> Any:

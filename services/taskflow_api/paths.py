@@ -8,7 +8,7 @@ PREFIX: Final = "/api/v1"
 JOB: Final = "/jobs/{job_id:job}"
 WORKER: Final = "/workers/{worker_id:worker}"
 PREVIEW: Final = "preview"  # no schedule can have this name
-SCHEDULE: Final = "/schedules/{schedule:schedule}"
+SCHEDULE: Final = "/schedules/{ref:schedule}"  # an id or a name
 
 
 class _Segment(Convertor[str]):

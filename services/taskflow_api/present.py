@@ -1,5 +1,6 @@
 """Jobs as the api shows them.  Payload and result go out as the JSON text they are stored as."""
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -53,6 +54,11 @@ def job_fields(job: JobRecord) -> dict[str, Any]:
 def iso(ms: int | None) -> str | None:
     """A time, if there is one."""
     return None if ms is None else iso_of_ms(ms)
+
+
+def compact(value: object) -> bytes:
+    """JSON in few bytes, with integers of any length."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def answer(body: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -12,6 +12,7 @@ from taskflow_api.bodies import TimesBody
 from taskflow_api.body import Body
 from taskflow_api.fields import (
     ANY_QUEUE_PATTERN,
+    CRON_SCHEMA,
     NO_NUL_PATTERN,
     TYPE_PATTERN,
     CronText,
@@ -33,6 +34,9 @@ _NO_SPACE: Final = (  # as Python knows them; dialects of patterns differ in wha
     r"[^\u0000\u0009-\u000d\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
 _NO_NUL: Final = {"type": "string", "pattern": NO_NUL_PATTERN}
+
+
+_CRON_SCHEMA: Final = {name: value for name, value in CRON_SCHEMA.items() if name != "examples"}  # not with all fields
 
 
 def _shown(schema: dict[str, Any]) -> Any:
@@ -130,7 +134,7 @@ class Submission(FlatBody, TimesBody):
     idempotency_key: IdempotencyKey | None = Field(
         None, description="Sent again with the same key and body, the first job is the answer.  Kept for 7 days."
     )
-    schedule_cron: CronText | None = Field(
+    schedule_cron: Annotated[CronText, WithJsonSchema(_CRON_SCHEMA)] | None = Field(
         None, description="Run it again and again, at these times (UTC).  Makes a schedule; not with `scheduled_at`."
     )
 
@@ -153,6 +157,8 @@ class PythonJob(PythonFields, Submission):
 
 class OtherJob(OtherFields, Submission):
     """A job for another executor; every field that is not named here is that executor's."""
+
+    model_config = ConfigDict(extra="allow")  # of two parents the last one would decide
 
 
 class SubmitJob(RootModel[ShellJob | PythonJob | OtherJob]):

@@ -14,6 +14,7 @@ from taskflow_api.present import answer
 from taskflow_api.query import read_query
 from taskflow_api.s2_bodies import SubmitJob
 from taskflow_api.s2_build import new_job, pack_fields, read_submission
+from taskflow_api.s2_schedules import make_of_job
 from taskflow_api.submit import Keyed, existing, fingerprint, given_key, submit, tie
 
 router = APIRouter(tags=["submissions"])
@@ -38,6 +39,9 @@ async def submit_job(request: Request) -> Response:
     The executor's fields stand beside those that every job has, and come back as its `payload`.  A failed attempt is
     repeated up to `retries_max` times, after a second, then two, four and so on up to 300, each shortened at random
     by up to a half.  A command that the setting DENYLIST_CMDS forbids is refused.
+
+    With `schedule_cron` it is a schedule that is made.  Its id stands for a job that is `queued` for the next time;
+    the jobs that it starts have ids of their own, and its `schedule_cron`.
     """
     api = api_of(request)
     read_query(request, {})
@@ -45,6 +49,10 @@ async def submit_job(request: Request) -> Response:
     body, type_, fields = read_submission(raw, api.settings.denylist_cmds)
     payload = pack_fields(fields)
     key = given_key(request, body.idempotency_key)
+    keyed = Keyed(key, fingerprint(raw), "idempotency_key") if key is not None else None
+    if body.schedule_cron is not None:
+        schedule, is_new = await make_of_job(api, body, type_, fields, payload, raw, keyed)
+        return _ref(schedule.id, 201 if is_new else 200, schedule_id=schedule.id)
     store = api.store
     await api.headroom.check(store)
 
@@ -52,7 +60,6 @@ async def submit_job(request: Request) -> Response:
         body, type_, fields, payload, store.new_id(),
         retries_max=api.settings.retry_max_default, has_key=key is not None,
     )  # fmt: skip
-    keyed = Keyed(key, fingerprint(raw), "idempotency_key") if key is not None else None
     [job_id] = await tie(store, [job.id], [keyed])
     if job_id != job.id:
         if await existing(store, [job_id]):
@@ -62,6 +69,6 @@ async def submit_job(request: Request) -> Response:
     return _ref(job_id, 201 if created else 200)
 
 
-def _ref(job_id: str, status: int) -> Response:
+def _ref(job_id: str, status: int, **more: str) -> Response:
     headers = {"Location": f"/jobs/{job_id}"} if status == 201 else None
-    return answer({"id": job_id}, status, headers)
+    return answer({"id": job_id, **more}, status, headers)

@@ -14,7 +14,8 @@ from taskflow_api.logs import DEFAULT_LIMIT, LOG_ID_SCHEMA, MAX_LIMIT, START, la
 from taskflow_api.paths import JOB
 from taskflow_api.present import answer
 from taskflow_api.query import Reader, integer, read_query
-from taskflow_api.s2_present import STATUS_WORDS, columns, lease_of
+from taskflow_api.s2_present import STATUS_WORDS, lease_of, listed
+from taskflow_api.s2_schedules import cancel_schedule, schedule_columns
 from taskflow_streams import Canceled
 
 router = APIRouter(tags=["submissions"])
@@ -39,18 +40,25 @@ _PARAMETERS: Final = [
 async def get_submitted_job(request: Request) -> Response:
     """The job as it is now, what its last attempt printed, and a page of the logs of all its attempts.
 
-    Jobs of every door are found here.  `lease` says who runs it, and until when unless the lease is renewed.
+    Jobs of every door are found here.  `lease` says who runs it, and until when unless the lease is renewed.  A
+    schedule is shown as a job that is `queued`, with its next time in `scheduled_at`.
     """
     api = api_of(request)
     given = read_query(request, _READERS)
-    job = await find_job(api.store, path_job_id(request))
+    job_id = path_job_id(request)
+    job = (await api.store.get([job_id]))[0]
+    if job is None and (schedule := (await api.store.schedules.get([job_id]))[0]):
+        return answer(schedule_columns(schedule))
+    if job is None:
+        raise NotFound(f"There is no job {job_id}.")
     home = api.store.partition(job.id)
     if home is None:
         raise NotFound(f"There is no job {job.id}.")
     output = await last_output(home, job)
     page = await read_page(home, job, given.get("logs_after", START), given.get("logs_limit", DEFAULT_LIMIT))
     visibility_ms = int(api.settings.visibility_timeout_s * 1000)
-    return answer(columns(job) | output | {"lease": await lease_of(job, home, visibility_ms), "logs": page})
+    [columns] = await listed(api.store, [job])
+    return answer(columns | output | {"lease": await lease_of(job, home, visibility_ms), "logs": page})
 
 
 @router.post(
@@ -60,9 +68,15 @@ async def get_submitted_job(request: Request) -> Response:
     openapi_extra=takes(path=[JOB_ID]),
 )
 async def cancel_submitted_job(request: Request) -> Response:
-    """Cancel a job: at once if it has not started.  One that runs is `running` until its attempt was stopped."""
+    """Cancel a job: at once if it has not started.  One that runs is `running` until its attempt was stopped.
+
+    A schedule starts no more jobs; those that it has started go on.
+    """
     store, job_id = api_of(request).store, job_id_of(request)
     word = await store.cancel(job_id)
+    if word is Canceled.MISSING and (await store.schedules.get([job_id]))[0]:
+        await cancel_schedule(store, job_id)
+        return answer({"id": job_id, "status": "canceled"})
     job = await find_job(store, job_id)
     if word is Canceled.ENDED:
         raise Conflict(f"Job {job_id} has ended: it has {_ending(STATUS_WORDS[job.status])}.")

@@ -12,7 +12,7 @@ from taskflow_api.describe import answers, parameter, takes
 from taskflow_api.fields import ANY_QUEUE_PATTERN, OWNER_SCHEMA, TIME_SCHEMA, owner_name, time_ms
 from taskflow_api.present import answer
 from taskflow_api.query import Reader, integer, matching, one_of, read_query
-from taskflow_api.s2_present import STATUSES, columns
+from taskflow_api.s2_present import STATUSES, listed
 from taskflow_api.search import LAG, LAG_HEADER
 from taskflow_domain import JobStatus
 from taskflow_streams import Query
@@ -53,7 +53,10 @@ _PARAMETERS: Final = [
     openapi_extra=takes(query=_PARAMETERS),
 )
 async def list_submitted_jobs(request: Request) -> Response:
-    """List jobs of all doors, the newest first; filters combine with AND.  A page beyond the last one is empty."""
+    """List jobs of all doors, the newest first; filters combine with AND.  A page beyond the last one is empty.
+
+    Schedules are not among them, but the jobs that they have started.
+    """
     api = api_of(request)
     given = read_query(request, _READERS)
     number, size = given.pop("page", 1), given.pop("page_size", DEFAULT_SIZE)
@@ -63,7 +66,7 @@ async def list_submitted_jobs(request: Request) -> Response:
     skip = (number - 1) * size
     items = (await search.page(query, size, offset=skip)).items if skip < total else []
     headers = {LAG_HEADER: str(lag_ms)} if lag_ms else None
-    page = {"items": [columns(job) for job in items], "page": number, "page_size": size, "total": total}
+    page = {"items": await listed(api.store, items), "page": number, "page_size": size, "total": total}
     return answer(page, headers=headers)
 
 

@@ -1,12 +1,13 @@
 """Jobs in the words of the second door: its columns, its states, its priorities (lower runs first)."""
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
 
 from taskflow_api.present import iso
 from taskflow_domain import JobStatus, iso_of_ms
-from taskflow_streams import JobRecord, Partition
+from taskflow_streams import JobRecord, Partition, Store
 
 STATUS_WORDS: Final[dict[JobStatus, str]] = {
     JobStatus.PENDING: "queued",
@@ -24,14 +25,19 @@ STATUSES: Final[dict[str, tuple[JobStatus, ...]]] = {
 BLOCKED: Final = "Blocked: a job that it depends on did not succeed"
 
 
-def columns(job: JobRecord) -> dict[str, Any]:
-    """All that a list shows of a job."""
+async def listed(store: Store, jobs: Sequence[JobRecord]) -> list[dict[str, Any]]:
+    """All that a list shows of jobs."""
+    crons = await store.schedules.crons({job.schedule_id for job in jobs if job.schedule_id is not None})
+    return [_columns(job, crons.get(job.schedule_id or "")) for job in jobs]
+
+
+def _columns(job: JobRecord, cron: str | None) -> dict[str, Any]:
     return {
         "id": job.id,
         "queue": job.queue,
         "type": job.spec.type,
         "payload": orjson.Fragment(job.spec.payload),
-        "schedule_cron": None,
+        "schedule_cron": cron,
         "priority": job.order,
         "retries_max": job.retry.max_attempts - 1,
         "retries_attempted": max(job.attempt - 1, 0),

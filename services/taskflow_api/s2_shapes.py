@@ -15,6 +15,9 @@ class JobRef(Shape):
     """Which job it is."""
 
     id: Uuid
+    schedule_id: Uuid | None = Field(
+        None, description="The same, for a job with `schedule_cron`; else it is not there."
+    )
 
 
 class JobState(Shape):
@@ -58,7 +61,7 @@ class ListedJob(Shape):
     queue: Queue
     type: str = Field(pattern=TYPE_PATTERN)
     payload: Any = Field(description="The executor's fields, as they were sent.")
-    schedule_cron: str | None
+    schedule_cron: str | None = Field(description="The expression of the schedule that it is, or that started it.")
     priority: int = Field(ge=-1000, le=1000, description="Lower runs first.")
     retries_max: int = Field(ge=0, le=1000)
     retries_attempted: int = Field(ge=0, description="Attempts started after the first.")

@@ -15,7 +15,7 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from taskflow_api.bodies import NamedBody, WorkBody
+from taskflow_api.bodies import NamedBody, WorkBody, not_both
 from taskflow_api.body import Body
 from taskflow_api.fields import CronText, DelaySeconds, Seconds, Text, TimeMs, ZoneName
 from taskflow_api.paths import PREVIEW
@@ -29,6 +29,11 @@ MOST_RUNS: Final = 1_000_000_000
 # What a schedule decides for each of its runs, or what can be true of one job only.
 NOT_IN_TEMPLATE: Final = ("scheduled_at", "expires_at", "schedule_cron", "idempotency_key", "dependencies")
 TIMING: Final = ("cron", "interval_s")
+# Of a schedule that is sent back as it was read.
+IMMUTABLE: Final = ("id", "created_at")
+IGNORED: Final = (
+    "status", "message", "next_at", "next_local", "last_at", "last_job_id", "runs", "waiting", "updated_at",
+)  # fmt: skip
 
 
 def schedule_name(text: str) -> str:
@@ -138,6 +143,14 @@ class CreateSchedule(Body):
     reason: Reason | None = Field(None, description="Why it is paused.")
     job: Annotated[Any, _AsTemplate()] = Field(description="What to run.")
 
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = super().__get_pydantic_json_schema__(core, handler)
+        for shape in handler.resolve_ref_schema(schema)["properties"].values():
+            for form in (shape, *shape.get("anyOf", ())):
+                form.pop("examples", None)  # of a field: not all of them fit together, as those of the body do
+        return schema
+
     @field_validator("interval_s")
     @classmethod
     def _is_the_only_one(cls, seconds: float | None, info: ValidationInfo) -> float | None:
@@ -152,6 +165,27 @@ class CreateSchedule(Body):
         if end_ms is not None and start_ms is not None and end_ms < start_ms:
             raise ValueError("must not be before start_at")
         return end_ms
+
+
+class UpdateSchedule(CreateSchedule):
+    """What to change; the rest stays.  A null is the default of a new schedule."""
+
+    never_null: ClassVar[frozenset[str]] = frozenset({"job"})
+    model_config = ConfigDict(json_schema_extra=not_both(*TIMING))
+
+    job: Annotated[Any, _AsTemplate()] = Field(None, description="What to run; as a whole, for its parts mean little.")
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        schema = super().__get_pydantic_json_schema__(core, handler)
+        properties: dict[str, Any] = handler.resolve_ref_schema(schema)["properties"]
+        for shape in properties.values():
+            shape.pop("default", None)
+        for name in IMMUTABLE:
+            properties[name] = {"readOnly": True, "description": "Cannot be changed; may be sent as it is."}
+        for name in IGNORED:
+            properties[name] = {"readOnly": True, "description": "May be sent; it is ignored."}
+        return schema
 
 
 class PauseSchedule(Body):
@@ -178,4 +212,4 @@ class BackfillSchedule(Body):
     rerun: Flag = Field(False, description="Also the times that have run, as far as that is remembered.")
 
 
-BODIES: Final = (Template, CreateSchedule, PauseSchedule, TriggerSchedule, BackfillSchedule)
+BODIES: Final = (Template, CreateSchedule, UpdateSchedule, PauseSchedule, TriggerSchedule, BackfillSchedule)

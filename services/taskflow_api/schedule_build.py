@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import orjson
 from pydantic import ValidationError
 
 from taskflow_api.build import work_of
@@ -12,6 +11,7 @@ from taskflow_api.errors import Detail, Invalid
 from taskflow_api.faults import faults
 from taskflow_api.fields import ms
 from taskflow_api.parse import printable
+from taskflow_api.present import compact
 from taskflow_api.s2_build import flat_work, pack_fields, read_flat
 from taskflow_api.schedule_bodies import FLAT, NOT_IN_TEMPLATE, TIMING, CreateSchedule, ScheduledJob, ScheduledOther
 from taskflow_api.settings import ApiSettings
@@ -22,29 +22,34 @@ PLACE: Final = "job"
 NOT_SAID: Final = ("paused", "reason", "name")  # they are not part of the definition
 
 
-def read_schedule(raw: Mapping[str, Any], settings: ApiSettings) -> tuple[CreateSchedule, NewJob]:
-    """The body and the job it makes again and again; `Invalid` with everything that is wrong."""
+def read_schedule(
+    raw: Mapping[str, Any], settings: ApiSettings, kept: NewJob | None = None
+) -> tuple[CreateSchedule, NewJob]:
+    """The body and the job it makes again and again; `Invalid` with everything that is wrong.
+
+    `kept` is the job if it was read before: it stays what it is, whatever the rules for new ones are by now.
+    """
     found: list[Detail] = []
     body: CreateSchedule | None = None
-    template: NewJob | None = None
+    template = kept
     try:
         body = CreateSchedule.model_validate(raw)
     except ValidationError as error:
         found += faults(error)
     if all(raw.get(name) is None for name in TIMING):
         found.append(Detail("cron", "give a cron expression, or interval_s"))
-    if "job" in raw:
+    if "job" in raw and kept is None:
         try:
             template = read_template(raw["job"], settings)
         except Invalid as error:
             found += error.details or [Detail(PLACE, error.message)]
     if body is None or template is None or found:
         raise Invalid.of(found)
-    return body, replace(template, owner=template.owner or body.owner)
+    return body, replace(template, owner=raw["job"].get("owner") or body.owner)
 
 
 def define(body: CreateSchedule, raw: Mapping[str, Any], template: NewJob, old: Schedule) -> Definition:
-    """The definition; `old` gives what stays for ever: id, anchor, partition."""
+    """The definition; `old` gives what stays for ever: id, anchor, partition.  `raw` is kept to be shown."""
     schedule = Schedule(
         id=old.id,
         anchor_ms=old.anchor_ms,
@@ -61,13 +66,14 @@ def define(body: CreateSchedule, raw: Mapping[str, Any], template: NewJob, old: 
         max_runs=body.max_runs,
     )
     said = {name: value for name, value in raw.items() if name not in NOT_SAID and value is not None}
-    return Definition(schedule, template, orjson.dumps(said), body.owner)
+    return Definition(schedule, template, compact(said), body.owner)
 
 
 def refuse_without_times(schedule: Schedule, after_ms: int) -> None:
     """A schedule that could never fire is a mistake."""
     if schedule.rhythm.next_after_ms(after_ms) is None:
-        field = "end_at" if schedule.end_ms is not None else "cron"
+        timing = "interval_s" if schedule.cron is None else "cron"
+        field = "end_at" if schedule.end_ms is not None else timing
         raise Invalid.field(
             field, "there is no time left at which it would fire; choose other times, or a later end_at"
         )
@@ -108,10 +114,10 @@ def _named(raw: Mapping[str, Any], denylist: Sequence[str]) -> NewJob:
 def _flat(raw: Mapping[str, Any], settings: ApiSettings) -> NewJob:
     try:
         body, type_, fields = read_flat(raw, settings.denylist_cmds, FLAT, ScheduledOther)
-        fields = {name: value for name, value in fields.items() if name not in ("delay_s", "ttl_s")}
         payload = pack_fields(fields)
     except Invalid as error:
-        raise Invalid.of([Detail(f"{PLACE}.{printable(one.field)}", one.message) for one in error.details]) from None
+        found = [Detail(f"{PLACE}.{printable(one.field)}", one.message) for one in error.details]
+        raise Invalid.of(found or [Detail(PLACE, error.message)]) from None
     delay_s: float | None = getattr(body, "delay_s", None)
     ttl_s: float | None = getattr(body, "ttl_s", None)
     work = flat_work(body, type_, fields, payload, settings.retry_max_default)

@@ -1,11 +1,15 @@
 """Schedules as the api shows them: what was said, how far they are, and sentences that explain it."""
 
+import json
+from contextlib import suppress
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import orjson
+from starlette.responses import Response
 
-from taskflow_api.present import iso
+from taskflow_api.paths import PREFIX
+from taskflow_api.present import answer, compact, iso
 from taskflow_domain import Note, Origin, Over, Schedule, What, Why, datetime_of_ms, iso_of_ms
 from taskflow_streams import Line, ScheduleRecord
 
@@ -25,6 +29,9 @@ _OVER: Final[dict[str, str]] = {
     Over.MAX_RUNS: "all its runs are done",
     Over.CANCELED: "it was cancelled",
 }
+
+
+STATUSES: Final = ("active", "paused", "ended")
 
 
 def status_of(record: ScheduleRecord) -> str:
@@ -51,7 +58,7 @@ def schedule_fields(record: ScheduleRecord) -> dict[str, Any]:
         "catchup_window_s": _seconds(schedule.catchup_window_ms),
         "max_runs": schedule.max_runs,
         "owner": record.definition.owner,
-        "job": orjson.loads(record.definition.body)["job"],
+        "job": orjson.Fragment(compact(json.loads(record.definition.body)["job"])),
         "status": status_of(record),
         "message": explain(record),
         "paused": progress.pause is not None,
@@ -65,6 +72,16 @@ def schedule_fields(record: ScheduleRecord) -> dict[str, Any]:
         "created_at": iso_of_ms(record.created_ms),
         "updated_at": iso_of_ms(record.updated_ms),
     }
+
+
+def show_schedule(record: ScheduleRecord, status: int = 200) -> Response:
+    """The response that is one schedule; a new one says where it is found."""
+    return answer(schedule_fields(record), status, schedule_place(record.id) if status == 201 else None)
+
+
+def schedule_place(schedule_id: str) -> dict[str, str]:
+    """The header that says where a schedule is found."""
+    return {"Location": f"{PREFIX}/schedules/{schedule_id}"}
 
 
 def next_ms(record: ScheduleRecord) -> int | None:
@@ -96,7 +113,10 @@ def local(schedule: Schedule, ms: int | None) -> str | None:
         zone = ZoneInfo(schedule.zone)
     except (ValueError, OSError, LookupError):  # it was abolished since
         zone = ZoneInfo("UTC")
-    return datetime_of_ms(ms).astimezone(zone).isoformat(timespec="milliseconds")
+    moment = datetime_of_ms(ms)
+    with suppress(OverflowError):  # there it is the year 10000 already
+        moment = moment.astimezone(zone)
+    return moment.isoformat(timespec="milliseconds")
 
 
 def line_fields(line: Line) -> dict[str, Any]:
@@ -127,16 +147,19 @@ def tell(note: Note, at_ms: int) -> str:
             which = (
                 "" if note.count == 1 else f"{'More than 1,000' if note.count is None else f'{note.count:,}'} times: "
             )
-            beside = (
-                f" (job {note.run})" if note.run and note.why in (Why.OVERLAP, Why.BUFFER_FULL, Why.RAN_BEFORE) else ""
-            )
-            return f"Skipped{_asked(note.origin)}; {which}{_WHY.get(note.why or '', note.why)}{beside}."
+            return f"Skipped{_asked(note.origin)}; {which}{reason_of(note)}."
         case What.PAUSED:
             return f"Paused: {note.why}." if note.why else "Paused."
         case What.ENDED:
             return f"Ended: {_OVER.get(note.why or '', note.why)}."
         case _:
             return f"{note.what.capitalize()}."
+
+
+def reason_of(note: Note) -> str:
+    """Why a fire was skipped, and which run was in its way."""
+    beside = f" (job {note.run})" if note.run and note.why in (Why.OVERLAP, Why.BUFFER_FULL, Why.RAN_BEFORE) else ""
+    return f"{_WHY.get(note.why or '', note.why)}{beside}"
 
 
 def _asked(origin: Origin | None) -> str:

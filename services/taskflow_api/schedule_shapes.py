@@ -67,6 +67,8 @@ class Upcoming(Shape):
 class Preview(Shape):
     """The next times."""
 
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [examples.PREVIEW]})
+
     timezone: str
     items: list[Upcoming]
 

@@ -27,8 +27,13 @@ LAG_HEADER: Final = "X-TaskFlow-Lag-Ms"
 
 
 def encode_cursor(job: JobRecord) -> str:
-    """Where a page ends: base64 of `{created_at}|{id}`."""
-    return base64.b64encode(f"{iso_of_ms(job.created_ms)}|{job.id}".encode()).decode()
+    """Where a page ends: after this job."""
+    return encode_place(job.created_ms, job.id)
+
+
+def encode_place(created_ms: int, known_id: str) -> str:
+    """A place as answers give it: base64 of `{created_at}|{id}`."""
+    return base64.b64encode(f"{iso_of_ms(created_ms)}|{known_id}".encode()).decode()
 
 
 def decode_cursor(text: str) -> Place:

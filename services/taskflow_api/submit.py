@@ -67,7 +67,7 @@ async def tie(store: Store, ids: Sequence[str], keys: Sequence[Keyed | None]) ->
     claims = await store.claim(rows)
     for keyed, claim in zip(given, claims, strict=True):
         if claim.fingerprint != keyed.fingerprint:
-            raise Conflict(f"{keyed.field}: this key was used with another body; job {claim.job_id} has it.")
+            raise Conflict(f"{keyed.field}: this key was used with another body; {claim.job_id} has it.")
     tied = list(ids)
     for i, claim in zip(places, claims, strict=True):
         tied[i] = claim.job_id

@@ -13,6 +13,7 @@ from taskflow_runtime import Health
 from taskflow_streams import Store, id_key
 
 JOBS: Final = "/api/v1/jobs"
+SCHEDULES: Final = "/api/v1/schedules"
 NOBODY: Final = "019b7c3f-5d2e-7000-8000-3f2a9c1b4d5e"  # the id of no job
 Json = dict[str, Any]
 
@@ -52,6 +53,28 @@ class Door:
         assert response.status_code == 200, response.text
         page: Json = response.json()
         return page
+
+    async def schedule(self, **fields: Any) -> Json:
+        """A new schedule, of every minute unless an interval is given."""
+        timing = {} if "interval_s" in fields else {"cron": "* * * * *"}
+        response = await self.http.post(SCHEDULES, json={**timing, "job": {"name": "work", "queue": "q"}, **fields})
+        assert response.status_code == 201, response.text
+        made: Json = response.json()
+        return made
+
+    async def look(self, ref: str, tail: str = "", **query: Any) -> Json:
+        """A schedule as it is now, or what is below it."""
+        response = await self.http.get(f"{SCHEDULES}/{ref}{tail}".rstrip("/"), params=query)
+        assert response.status_code == 200, response.text
+        found: Json = response.json()
+        return found
+
+    async def order(self, ref: str, verb: str, **fields: Any) -> Json:
+        """What a schedule answers to an order."""
+        response = await self.http.post(f"{SCHEDULES}/{ref}/{verb}", json=fields)
+        assert response.status_code == 200, response.text
+        told: Json = response.json()
+        return told
 
     async def project(self) -> None:
         """Let the search indexes catch up."""

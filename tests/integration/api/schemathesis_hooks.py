@@ -18,9 +18,11 @@ CURSOR = "MjAyNi0wMS0wMlQwMzowNDowNS42NzhafDAxOWI3YzNmLTVkMmUtNzAwMC04MDAwLTNmMm
 assert decode_cursor(CURSOR)
 WORKER, LEAVING, HOLDER = os.environ.get("SCHEMATHESIS_WORKERS", ",,").split(",")  # the second is sent away
 TIMES = {
-    "scheduled_at", "expires_at", "created_after", "created_before", "created_from", "created_to",
+    "scheduled_at", "expires_at", "created_after", "created_before", "created_from", "created_to", "start_at", "from",
 }  # fmt: skip
 TIME = "2026-01-02T03:04:05.678Z"
+CRON = "*/5 * * * *"
+SCHEDULE, UNWANTED = os.environ.get("SCHEMATHESIS_SCHEDULES", ",").split(",")  # the second is deleted
 VERBS = ("logs", "progress", "complete", "fail", "release")
 HELD = dict(zip(VERBS, os.environ.get("SCHEMATHESIS_JOBS", "").split(","), strict=False))  # by the third of them
 
@@ -31,7 +33,9 @@ def map_case(_context: Any, case: Any) -> Any:
     if case.meta is not None and case.meta.generation.mode.is_positive:
         if case.query:
             _mend_times(case.query)
-        if case.query and "cursor" in case.query:
+        if case.operation.path.endswith("/schedules/preview"):
+            _mend_timing(case.query)
+        if case.query and "cursor" in case.query and not case.operation.path.endswith("/history"):
             case.query["cursor"] = CURSOR
             case.query.pop("offset", None)
         if case.path_parameters and "worker_id" in case.path_parameters:
@@ -39,6 +43,8 @@ def map_case(_context: Any, case: Any) -> Any:
             if "job_id" in case.path_parameters:
                 held = HELD[case.operation.path.rpartition("/")[2]]
                 case.path_parameters |= {"worker_id": HOLDER, "job_id": held}
+        if case.path_parameters and "ref" in case.path_parameters:
+            case.path_parameters["ref"] = UNWANTED if case.method == "DELETE" else SCHEDULE
         if isinstance(case.body, dict):
             case.body = _mend(_exact(case.body))
             if "token" in case.body:
@@ -55,6 +61,18 @@ def _mend(body: dict[str, Any]) -> dict[str, Any]:
         body["callable"] = "m:f"
     if isinstance(body.get("kwargs"), dict):
         body["kwargs"] = {name if name.isidentifier() else "a": value for name, value in body["kwargs"].items()}
+    body.pop("end_at", None)  # it may be past, or before the start
+    if "name" in body and body.get("type") in ("shell", "python"):
+        body["type"] = "task"  # else its payload holds their fields
+    if body.get("schedule_cron"):
+        body["schedule_cron"] = CRON
+        for rival in ("scheduled_at", "delay_s", "expires_at"):
+            body.pop(rival, None)
+    if "job" in body or "timezone" in body or "cron" in body:
+        _mend_timing(body)
+        body["job"] = _mend(body.get("job") or {"type": "shell", "cmd": "true"})
+    if "to" in body:
+        body |= {"from": "2026-01-01", "to": "2026-01-02"}
     if body.get("dependencies"):
         body["dependencies"] = []
     policy = body.get("retry_policy")
@@ -66,6 +84,15 @@ def _mend(body: dict[str, Any]) -> dict[str, Any]:
         job["key"] = f"job {i}"
         job["depends_on"] = [f"job {j}" for j in range(i) if job.get("depends_on")][:50]
     return body
+
+
+def _mend_timing(fields: dict[str, Any]) -> None:
+    if fields.get("interval_s") is not None:
+        fields.pop("cron", None)
+    else:
+        fields["cron"] = CRON
+    if "timezone" in fields:
+        fields["timezone"] = "UTC"
 
 
 def _mend_times(fields: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ TIME = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
 FIELDS = {
     "id", "name", "queue", "payload", "priority", "status", "dependencies", "retry_policy", "created_at", "updated_at",
     "attempt_count", "type", "task", "owner", "timeout_s", "scheduled_at", "expires_at", "started_at", "finished_at",
-    "result", "error", "progress", "run_id", "retry_of", "worker",
+    "result", "error", "progress", "run_id", "retry_of", "schedule_id", "worker",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 from taskflow_api.context import Headroom
 from taskflow_streams import Full, Store, Unavailable
 from taskflow_streams.embedded import EmbeddedServer
-from tests.integration.api.door import JOBS, NOBODY, Door, Json, open_door, refused
+from tests.integration.api.door import JOBS, NOBODY, SCHEDULES, Door, Json, open_door, refused
 from tests.support.engine import an_ended_job
 
 TOKEN = "s3cret"
@@ -119,8 +119,14 @@ async def test_health_is_served_on_the_same_port(door: Door) -> None:
 
 def body_for(method: str, path: str) -> Json:
     """A body that would be accepted."""
-    if method == "PATCH":
-        return {"paused": True}
+    if method == "PATCH" or path.endswith("/pause"):
+        return {"reason": "why not"}
+    if path.endswith(("/retry", "/trigger")):
+        return {}
+    if path.endswith("/backfill"):
+        return {"from": "2026-01-01", "to": "2026-01-02"}
+    if path.endswith("/schedules") or (method == "PUT" and "/schedules/" in path):
+        return {"cron": "@daily", "job": {"name": "a", "queue": "q"}}
     job = {"name": "a", "queue": "q"}
     return {"jobs": [job]} if path.endswith("batch") else job
 
@@ -132,11 +138,15 @@ async def test_a_broker_that_is_away_is_503_until_it_is_back(tmp_path_factory: p
         door = open_door(store)
         job = await door.create()
         broker.stop()
-        one = f"{JOBS}/{job['id']}"
+        one, schedule = f"{JOBS}/{job['id']}", f"{SCHEDULES}/{job['id']}"
         for method, path in (
             ("GET", one), ("PUT", one), ("DELETE", one), ("POST", JOBS), ("GET", JOBS), ("POST", f"{one}/cancel"),
             ("POST", f"{one}/retry"), ("GET", f"{one}/events"), ("GET", f"{one}/explain"), ("GET", "/api/v1/queues"),
             ("PATCH", "/api/v1/queues/q"), ("GET", "/api/v1/workers"), ("POST", f"{JOBS}/batch"),
+            ("POST", SCHEDULES), ("GET", SCHEDULES), ("POST", "/schedules"), ("GET", schedule), ("PUT", schedule),
+            ("DELETE", schedule), ("GET", f"{schedule}/history"), ("GET", f"{schedule}/preview"),
+            ("GET", f"{SCHEDULES}/preview?cron=@daily"),
+            *(("POST", f"{schedule}/{verb}") for verb in ("pause", "resume", "trigger", "backfill")),
         ):  # fmt: skip
             response = await door.http.request(method, path, json=body_for(method, path))
             refused(response, 503, "UNAVAILABLE")
@@ -151,6 +161,8 @@ async def test_a_broker_that_is_away_is_503_until_it_is_back(tmp_path_factory: p
 async def test_a_full_server_accepts_no_new_jobs(door: Door) -> None:
     """From 80 % of its memory on, what would grow is put off; what reads and shrinks still works."""
     ended, job = await an_ended_job(door.store), await door.create()
+    body = body_for("PUT", f"{SCHEDULES}/nightly")
+    assert (await door.http.put(f"{SCHEDULES}/nightly", json=body)).status_code == 201
     used, _ = await door.store.memory()
     try:
         await door.store.redis.config_set("maxmemory", int(used / 0.7))
@@ -158,14 +170,22 @@ async def test_a_full_server_accepts_no_new_jobs(door: Door) -> None:
 
         await door.store.redis.config_set("maxmemory", int(used / 0.81))
         full = open_door(door.store)
-        for path in (JOBS, f"{JOBS}/batch", f"{JOBS}/{ended}/retry"):
-            response = await full.http.post(path, json=body_for("POST", path))
+        nightly = f"{SCHEDULES}/nightly"
+        for method, path in (
+            ("POST", JOBS), ("POST", f"{JOBS}/batch"), ("POST", f"{JOBS}/{ended}/retry"), ("POST", SCHEDULES),
+            ("POST", "/schedules"), ("PUT", f"{SCHEDULES}/new"), ("POST", f"{nightly}/trigger"),
+            ("POST", f"{nightly}/backfill"),
+        ):  # fmt: skip
+            response = await full.http.request(method, path, json=body_for(method, path))
             refused(response, 503, "UNAVAILABLE")
             assert int(response.headers["retry-after"]) >= 1
         assert (await full.http.get(f"{JOBS}/{job['id']}")).status_code == 200
         assert (await full.http.put(f"{JOBS}/{job['id']}", json={"priority": 9})).status_code == 200
         assert (await full.http.post(f"{JOBS}/{job['id']}/cancel")).status_code == 200
         assert (await full.http.delete(f"{JOBS}/{job['id']}")).status_code == 204
+        for method, path in (("GET", nightly), ("POST", f"{nightly}/pause"), ("POST", f"{nightly}/resume")):
+            assert (await full.http.request(method, path)).status_code == 200
+        assert (await full.http.delete(nightly)).status_code == 204
     finally:
         await door.store.redis.config_set("maxmemory", 0)
 

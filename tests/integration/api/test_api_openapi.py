@@ -17,7 +17,7 @@ from taskflow_domain import JobStatus
 from taskflow_runtime.settings import Address
 from taskflow_runtime.web import Web, listen
 from taskflow_streams import Pool, Store
-from tests.integration.api.door import JOBS, Door, open_door
+from tests.integration.api.door import JOBS, SCHEDULES, Door, open_door
 from tests.integration.api.remote import a_command, a_remote
 from tests.support.engine import a_job, a_running_job, a_worker, an_ended_job
 
@@ -69,6 +69,15 @@ async def test_every_operation_is_described(door: Door) -> None:
         "GET /api/v1/workers",
         "POST /api/v1/workers/{worker_id}/drain",
         "POST /api/v1/workers/{worker_id}/resume",
+        "GET /api/v1/schedules",
+        "POST /api/v1/schedules",
+        "GET /api/v1/schedules/preview",
+        "GET /api/v1/schedules/{ref}",
+        "PUT /api/v1/schedules/{ref}",
+        "DELETE /api/v1/schedules/{ref}",
+        "GET /api/v1/schedules/{ref}/preview",
+        "GET /api/v1/schedules/{ref}/history",
+        *(f"POST /api/v1/schedules/{{ref}}/{verb}" for verb in ("pause", "resume", "trigger", "backfill")),
     }
     assert {name for name in found if "/api/" not in name} == {
         "GET /healthz",
@@ -80,6 +89,7 @@ async def test_every_operation_is_described(door: Door) -> None:
         "POST /jobs/{job_id}/cancel",
         "GET /jobs/{job_id}/logs",
         "GET /jobs/{job_id}/logs/stream",
+        "POST /schedules",
         "GET /workers",
         "POST /workers/register",
         "DELETE /workers/{worker_id}",
@@ -95,7 +105,7 @@ async def test_every_operation_is_described(door: Door) -> None:
         assert operation["description"], name
         assert len(operation["tags"]) == 1, name
         assert "422" not in operation["responses"], name
-        if "jobs" in name or "workers" in name or "/api/" in name:
+        if any(word in name for word in ("jobs", "workers", "schedules", "/api/")):
             assert {"400", "503"} <= set(operation["responses"]), name
             assert ("404" in operation["responses"]) == ("{" in name), name
         if "requestBody" in operation:
@@ -126,7 +136,7 @@ async def a_lease(door: Door) -> dict[str, Any]:
 async def test_the_examples_are_true(door: Door) -> None:
     """Bodies are accepted, answers fit their schemas."""
     found = await document(door)
-    job = await door.create()
+    ended, job = await an_ended_job(door.store), await door.create()
     for body in examples.BODIES["CreateJob"].values():
         assert (await door.http.post(JOBS, json=body)).status_code == 201
     for body in examples.BODIES["Batch"].values():
@@ -135,6 +145,21 @@ async def test_the_examples_are_true(door: Door) -> None:
         assert (await door.http.put(f"{JOBS}/{job['id']}", json=body)).status_code == 200
     for body in examples.BODIES["SubmitJob"].values():
         assert (await door.http.post("/jobs", json=body)).status_code == 201
+    for body in examples.BODIES["RetryJob"].values():
+        assert (await door.http.post(f"{JOBS}/{ended}/retry", json=body)).status_code == 201
+    for path in (SCHEDULES, "/schedules"):
+        for body in examples.BODIES["CreateSchedule"].values():
+            response = await door.http.post(
+                path, json=body | {"name": path.replace("/", " ")} if "name" in body else body
+            )
+            assert response.status_code == 201
+    nightly = f"{SCHEDULES}/{response.json()['id']}"
+    for method, tail, name in (
+        ("PUT", "", "UpdateSchedule"), ("POST", "/pause", "PauseSchedule"), ("POST", "/trigger", "TriggerSchedule"),
+        ("POST", "/backfill", "BackfillSchedule"),
+    ):  # fmt: skip
+        for body in examples.BODIES[name].values():
+            assert (await door.http.request(method, nightly + tail, json=body)).status_code == 200
     for body in examples.BODIES["UpdateQueue"].values():
         assert (await door.http.patch("/api/v1/queues/q", json=body)).status_code == 200
     for body in examples.BODIES["RegisterWorker"].values():
@@ -163,6 +188,9 @@ async def test_the_examples_are_true(door: Door) -> None:
         ("ListedWorker", examples.LISTED_WORKER),
         ("LogItem", examples.LOG_ITEM),
         ("SubmittedJob", examples.SUBMITTED_JOB),
+        ("Schedule", examples.SCHEDULE),
+        ("HistoryLine", examples.HISTORY_LINE),
+        ("Preview", examples.PREVIEW),
         *(("Error", error) for error in examples.ERRORS.values()),
     ):
         conforms(found, schema, value)
@@ -199,6 +227,42 @@ async def test_answers_fit_their_schemas(door: Door) -> None:
     conforms(found, "Dismissed", (await door.http.delete(f"/workers/{far.id}")).json())
     conforms(found, "ListedWorkers", (await door.http.get("/workers")).json())
     conforms(found, "WorkerList", (await door.http.get("/api/v1/workers")).json())
+
+
+async def test_answers_about_schedules_fit_their_schemas(door: Door) -> None:
+    """In every state that a schedule can be in, and with every kind of line in its history."""
+    found = await document(door)
+    made = [
+        await door.schedule(name="all", timezone="Asia/Tokyo", start_at="2026-01-01", end_at="2099-01-01", jitter_s=0.5,
+                            overlap="skip", catchup_limit=0, catchup_window_s=1, max_runs=9, owner="me"),
+        await door.schedule(interval_s=1.5, paused=True, reason="not yet"),
+        await door.schedule(cron="*/5 * * * * *", overlap="buffer_all", job={"type": "shell", "cmd": "true"}),
+        (await door.http.post("/jobs", json=SHELL | {"schedule_cron": "@daily"})).json(),
+    ]  # fmt: skip
+    refs = [one["id"] for one in made]
+    conforms(found, "JobRef", made[3])
+    conforms(
+        found,
+        "ScheduleRef",
+        (await door.http.post("/schedules", json=examples.BODIES["CreateSchedule"]["cron"])).json(),
+    )
+    conforms(found, "Triggered", await door.order(refs[2], "trigger"))
+    conforms(found, "Triggered", await door.order(refs[2], "trigger"))
+    span = {"from": "2020-01-01", "to": "2020-01-01T00:01:00"}
+    conforms(found, "Backfilling", await door.order(refs[0], "backfill", **span))
+    conforms(found, "Backfilling", await door.order(refs[2], "backfill", rerun=True, **span))
+    conforms(found, "SubmittedJob", (await door.http.get(f"/jobs/{refs[3]}")).json())
+    conforms(found, "JobState", (await door.http.post(f"/jobs/{refs[3]}/cancel")).json())
+    for ref in refs[1:3]:
+        conforms(found, "Schedule", await door.order(ref, "pause", reason="why not"))
+        conforms(found, "Schedule", await door.order(ref, "resume"))
+    for ref in refs:
+        conforms(found, "Schedule", await door.look(ref))
+        conforms(found, "SubmittedJob", (await door.http.get(f"/jobs/{ref}")).json())
+        conforms(found, "Preview", await door.look(ref, "/preview"))
+        conforms(found, "HistoryPage", await door.look(ref, "/history"))
+    conforms(found, "Preview", await door.look("preview", cron="0 9 * * 1", timezone="Europe/Berlin"))
+    conforms(found, "SchedulePage", await door.look("", limit=2))
 
 
 SHELL = {"type": "shell", "cmd": "echo"}
@@ -283,6 +347,7 @@ async def test_schemathesis_finds_nothing(store: Store, tmp_path: Path) -> None:
     for name in workers:
         await store.partitions[0].workers.join(name, Pool(frozenset({"x"})), about)
     jobs = [await a_job(store, handler="x") for _ in range(5)]
+    schedules = [(await open_door(store).schedule())["id"] for _ in range(2)]
     await store.partitions[0].leases.lease(workers[2], Pool(frozenset({"x"})), 5)
     door = open_door(store, api_token=TOKEN)
     door.health.beat()
@@ -303,6 +368,7 @@ async def test_schemathesis_finds_nothing(store: Store, tmp_path: Path) -> None:
             "SCHEMATHESIS_HOOKS": str(HOOKS),
             "SCHEMATHESIS_WORKERS": ",".join(workers),
             "SCHEMATHESIS_JOBS": ",".join(jobs),
+            "SCHEMATHESIS_SCHEDULES": ",".join(schedules),
         },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
