@@ -38,9 +38,10 @@ class Terminal:
         return Done(int(end.value.code or 0), out, err)
 
 
-def on_a_terminal(api_url: str, *arguments: str, **variables: str) -> str:
-    """What a command shows on a terminal; it must succeed."""
+def on_a_terminal(api_url: str, *arguments: str, typed: str = "", **variables: str) -> str:
+    """What a command shows on a terminal, and what somebody typed there; it must succeed."""
     ours, theirs = pty.openpty()
+    os.write(ours, typed.encode())
     env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
     subprocess.run(
         [sys.executable, "-m", "taskflow", *arguments],

@@ -705,6 +705,17 @@ def test_schedules_are_deleted_one_by_one(taskflow: Terminal, api: FakeApi) -> N
     assert json.loads(taskflow("schedules", "rm", "nightly", "--json").out) == ["nightly"]
 
 
+def test_a_person_is_asked_before_a_schedule_is_deleted(api: FakeApi) -> None:
+    """Unless that was said already; what a name would do to the terminal is spelled out in the question too."""
+    api[f"DELETE {ROOT}/a%1B%5B2J"] = Reply(204, text="")
+
+    seen = on_a_terminal(api.url, "schedules", "rm", "a\x1b[2J", typed="y\n")
+    assert "Delete a\\x1b[2J, with the history? [y/N]: " in seen
+    assert seen.endswith("a\\x1b[2J is deleted.\r\n")
+    assert "?" not in on_a_terminal(api.url, "schedules", "rm", "--yes", "a\x1b[2J")
+    assert [asked.method for asked in api.asked] == ["DELETE"] * 2
+
+
 def test_every_command_has_json(taskflow: Terminal, api: FakeApi) -> None:
     """One document, as the api gave it."""
     answered = {"outcome": "fired", "job_id": JOB_ID, "fire_at": "x", "overlap": "allow", "count": 1}
