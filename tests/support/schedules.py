@@ -6,15 +6,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 from unittest.mock import patch
 
+from taskflow_cron.tick import Ticker
 from taskflow_domain import Note, Schedule, What
 from taskflow_domain.changing import first_progress, paused
 from taskflow_domain.firing import look_at
 from taskflow_streams import Definition, Line, NewJob, ScheduleRecord, Store, Submitted, Write, Written, apply
-from tests.support.engine import HANDLER, QUEUE
+from tests.support.engine import HANDLER, QUEUE, settle
 
 ALL_LINES = 10_000
 ALL_EVENTS = 1_000_000
@@ -119,3 +121,23 @@ def dying(store: Store, where: str, after: int = 0) -> Iterator[None]:
 
     with patch.object(store, "submit", submit_or_die), patch.object(store.schedules, "write", write_or_die):
         yield
+
+
+async def crons_work(store: Store) -> None:
+    """Let the schedulers tell of runs that have ended, and cron do all that is to be done now."""
+    await settle(store)
+    ticker = Ticker(store, catchup_limit=5, hold_s=3)
+    while (await ticker.settle())[1] == 0:
+        pass
+    await ticker.close()
+
+
+async def abolish_zone(store: Store, ref: str) -> None:
+    """Give a schedule a zone that there is no more, as if it had been there when it was made."""
+    found = await store.schedules.find(ref)
+    assert found is not None
+    old = found.definition
+    body = old.body.replace(found.schedule.zone.encode(), b"Mars/Base")
+    broken = replace(old, schedule=replace(found.schedule, zone="Mars/Base"), body=body)
+    write = Write(found.id, found.rev, look_at(found.progress, 0), found.progress, broken)
+    assert await store.schedules.write([write]) == [Written.OK]
