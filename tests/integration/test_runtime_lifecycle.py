@@ -478,20 +478,6 @@ def test_a_service_survives_an_outage(start: Start, tmp_path: Path) -> None:
     assert service.events().count("broker.unavailable") == 1
 
 
-def test_cron_runs_and_says_that_it_fires_nothing(broker: EmbeddedServer, tmp_path: Path) -> None:
-    """The skeleton is a whole service, and honest about what it is not."""
-    env = {"TASKFLOW_REDIS_URL": broker.url, "TASKFLOW_CRON_INTERVAL_S": "0.05"}
-    cron = Process(["-m", "taskflow_cron.main"], tmp_path, env=env)
-    try:
-        assert "not implemented yet" in cron.line("cron.idle")["reason"]
-        assert cron.get("/readyz")[0] == 200
-
-        cron.signal(signal.SIGTERM)
-        assert cron.wait() == 0
-    finally:
-        cron.end()
-
-
 if __name__ == "__main__":
     chosen = next(main for main in MAINS if main.__name__ == sys.argv[1])
     if chosen in (wedged, blocking):

@@ -282,7 +282,7 @@ def test_a_key_nobody_knows_in_the_file_is_an_error() -> None:
 
 def test_the_file_serves_all_services() -> None:
     """A key that belongs to another service is not unknown."""
-    Path("taskflow.yaml").write_text("cron_interval_s: 2\nretry_max_default: 1\nnamespace: shared")
+    Path("taskflow.yaml").write_text("cron_hold_s: 2\nretry_max_default: 1\nnamespace: shared")
 
     assert read(Settings).namespace == "shared"
 
