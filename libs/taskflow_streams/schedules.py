@@ -24,6 +24,7 @@ from taskflow_streams.scripts import Scripts
 MOST_SCHEDULES = 100_000
 MARK_MS = 7 * 24 * 3600 * 1000  # as long as the key of the request that made it is remembered
 HISTORY_LINES = 1000  # of one schedule; some 80 KB when all are there
+MOST_REMEMBERED_BYTES = 4096  # of a definition once it was read; with its payload it may be a hundred times as long
 NO_ALARM = "0-0"
 
 
@@ -288,8 +289,16 @@ def _pack_definition(definition: Definition) -> bytes:
     })  # fmt: skip
 
 
-@lru_cache(maxsize=20_000)  # cron reads the same ones again and again
 def _read_definition(packed: bytes) -> Definition:
+    return _remembered(packed) if len(packed) <= MOST_REMEMBERED_BYTES else _parsed(packed)
+
+
+@lru_cache(maxsize=20_000)  # cron reads the same ones again and again
+def _remembered(packed: bytes) -> Definition:
+    return _parsed(packed)
+
+
+def _parsed(packed: bytes) -> Definition:
     raw: dict[str, Any] = msgpack.unpackb(packed)
     schedule, template = raw["schedule"], raw["template"]
     return Definition(

@@ -58,7 +58,7 @@ def schedule_fields(record: ScheduleRecord) -> dict[str, Any]:
         "catchup_window_s": _seconds(schedule.catchup_window_ms),
         "max_runs": schedule.max_runs,
         "owner": record.definition.owner,
-        "job": orjson.Fragment(compact(json.loads(record.definition.body)["job"])),
+        "job": orjson.Fragment(compact(json.loads(record.definition.body).get("job"))),
         "status": status_of(record),
         "message": explain(record),
         "paused": progress.pause is not None,

@@ -108,7 +108,7 @@ def _change(record: ScheduleRecord, raw: Given, given: Given, settings: ApiSetti
     old = record.definition
     before = json.loads(old.body)
     said = _merged(before, given)
-    stays = "job" in said and _text(said["job"]) == _text(before["job"])
+    stays = "job" in said and _text(said["job"]) == _text(before.get("job"))
     spoken = {field: given[field] for field in NOT_SAID if field in given}
     body, template = _read(said | spoken, settings, old.template if stays else None, found)
 
