@@ -23,7 +23,7 @@ import httpx
 import psutil
 import pytest
 
-from taskflow_domain import LIVE, TERMINAL, JobStatus, partition_of
+from taskflow_domain import LIVE, TERMINAL, JobStatus, Overlap, What, iso_of_ms, partition_of
 from taskflow_streams import Event, JobRecord, Query, Store
 from taskflow_streams.history import id_key
 from tests.support.consistency import faults
@@ -34,7 +34,7 @@ KILL_FOR_S = float(os.environ.get("CHAOS_S", "25"))
 SEED = int(os.environ.get("CHAOS_SEED", "1"))
 PARTITIONS = int(os.environ.get("CHAOS_PARTITIONS", "1"))
 SETTLE_S = 90.0  # backoff of what was killed often, up to 15 s, and the retries of what failed
-VICTIMS = ("worker",) * 4 + ("scheduler", "scheduler", "reaper", "projector", "api", "valkey")
+VICTIMS = ("worker",) * 4 + ("scheduler", "scheduler", "cron", "cron", "reaper", "projector", "api", "valkey")
 QUEUES = ("red", "green", "blue")
 QUICK = {"backoff_strategy": "FIXED", "base_delay_seconds": 1, "max_delay_seconds": 1}
 Body = dict[str, Any]
@@ -49,10 +49,12 @@ class Known:
     needs: dict[str, list[str]] = field(default_factory=dict)  # accepted jobs and their dependencies
     deleted: set[str] = field(default_factory=set)  # a delete was sent; the answer may have been lost
     canceled: set[str] = field(default_factory=set)
+    schedules: dict[str, list[int]] = field(default_factory=dict)  # and when each is to fire
+    cancelers: set[str] = field(default_factory=set)  # schedules that cancel their runs themselves
 
 
 def test_nothing_is_lost_while_services_die(tmp_path: Path) -> None:
-    """Jobs of all kinds are sent, cancelled, deleted and changed while every service and the server are killed."""
+    """Jobs of all kinds are sent, cancelled, deleted and changed, and schedules fire, while all services are killed."""
     random.seed(SEED)
     known = Known()
     options = ("--workers", "2", "--concurrency", "16", "--partitions", str(PARTITIONS))
@@ -60,6 +62,7 @@ def test_nothing_is_lost_while_services_die(tmp_path: Path) -> None:
     with Stack(tmp_path / "data", *options, **settings) as stack:
         stop = threading.Event()
         with ThreadPoolExecutor() as pool:
+            make_schedules(stack, known)
             clients = [pool.submit(run, stack, known, stop, number) for number in range(2)]
             killed = Counter(kill_now_and_then(stack, KILL_FOR_S))
             stop.set()
@@ -111,19 +114,40 @@ def run(stack: Stack, known: Known, stop: threading.Event, number: int) -> None:
             time.sleep(dice.uniform(0.0, 0.3))
 
 
+def make_schedules(stack: Stack, known: Known) -> None:
+    """Some that fire each second, with all policies; they end with the killing."""
+    dice = random.Random(SEED)
+    for overlap in (*Overlap, Overlap.ALLOW):
+        start_ms = int(time.time() * 1000) + dice.randrange(2000)
+        end_ms = start_ms + int(KILL_FOR_S * 1000)
+        body = {"start_at": iso_of_ms(start_ms), "end_at": iso_of_ms(end_ms), "interval_s": 1, "overlap": overlap}
+        job = _job(dice, "sleep", {"seconds": 0.2})
+        del job["key"]
+        made = send(stack.http, "/schedules", body | {"catchup_limit": 1000, "job": job}, f"schedule-{start_ms}")
+        known.schedules[made["id"]] = list(range(start_ms, end_ms + 1, 1000))
+        if overlap is Overlap.CANCEL_PREVIOUS:
+            known.cancelers.add(made["id"])
+
+
 def insist(http: httpx.Client, body: Body, key: str) -> list[str]:
     """Send a batch until it is accepted; with its key it is accepted once."""
+    return [job["id"] for job in send(http, "/jobs/batch", body, key)["items"]]
+
+
+def send(http: httpx.Client, path: str, body: Body, key: str) -> Body:
+    """The answer, once there is one."""
     for _ in range(200):
         try:
-            answer = http.post("/jobs/batch", json=body, headers={"Idempotency-Key": f"chaos-{SEED}-{key}"})
+            answer = http.post(path, json=body, headers={"Idempotency-Key": f"chaos-{SEED}-{key}"})
         except httpx.TransportError:
             time.sleep(0.2)
             continue
         if answer.status_code in (200, 201):
-            return [job["id"] for job in answer.json()["items"]]
+            made: Body = answer.json()
+            return made
         assert answer.status_code == 503, answer.text
         time.sleep(0.2)
-    raise AssertionError("a batch was not accepted in 40 s")
+    raise AssertionError(f"{path} was not accepted in 40 s")
 
 
 def gather(http: httpx.Client, dice: random.Random, known: Known, key: str) -> None:
@@ -220,7 +244,9 @@ async def settled(stack: Stack) -> None:
         deadline = time.monotonic() + SETTLE_S
         while time.monotonic() < deadline:
             live = [await store.search.total(Query(statuses=(status,))) for status in LIVE]
-            if await store.search.barrier() == 0 and not any(live):
+            ids = [schedule_id for _, schedule_id in await store.schedules.ids()]
+            over = [one is None or one.progress.is_done for one in await store.schedules.get(ids)]
+            if await store.search.barrier() == 0 and not any(live) and all(over):
                 return
             await asyncio.sleep(0.5)
     finally:
@@ -248,6 +274,7 @@ async def inspect(stack: Stack, known: Known) -> tuple[list[str], Counter[str]]:
         records: dict[str, JobRecord | None] = dict.fromkeys(sorted(known.needs.keys() | strangers))
         records |= dict(zip(records, await store.get(list(records)), strict=True))
         found = [*lost(known, records), *graph(known, events), *attempts(records)]
+        found += await fires(known, events, store)
         found += await empty(store)
         found += await searched(store, records)
         found += await faults(store)
@@ -257,12 +284,13 @@ async def inspect(stack: Stack, known: Known) -> tuple[list[str], Counter[str]]:
 
 
 def lost(known: Known, records: dict[str, JobRecord | None]) -> Iterator[str]:
+    asked = known.canceled | {one.id for one in records.values() if one and one.schedule_id in known.cancelers}
     for job_id, record in records.items():
         if record is None and job_id not in known.deleted:
             yield f"{job_id} was accepted and is gone"
         elif record is not None and record.status in LIVE:
             yield f"{job_id} is still {record.status}: {record}"
-        elif record is not None and record.status is JobStatus.CANCELED and job_id not in known.canceled:
+        elif record is not None and record.status is JobStatus.CANCELED and job_id not in asked:
             yield f"{job_id} is CANCELED, and nobody asked for it"
 
 
@@ -300,6 +328,23 @@ def attempts(records: dict[str, JobRecord | None]) -> Iterator[str]:
     for job_id, record in records.items():
         if record is not None and record.attempt > record.retry.max_attempts:
             yield f"{job_id} had {record.attempt} attempts of {record.retry.max_attempts}"
+
+
+async def fires(known: Known, events: list[Event], store: Store) -> list[str]:
+    """Each time of a schedule was fired or, if its policy says so, skipped; each run was started once."""
+    found = []
+    births = Counter(event.job_id for event in events if event.type == "job.submitted")
+    for schedule in await store.schedules.get(list(known.schedules)):
+        assert schedule is not None
+        notes = [line.note for line in await store.schedules.history(schedule.id, count=10_000)]
+        told = Counter(note.fire_ms for note in notes if note.what in (What.FIRED, What.SKIPPED))
+        if told != dict.fromkeys(known.schedules[schedule.id], 1):
+            found.append(f"{schedule.id} was to fire {known.schedules[schedule.id]}, and tells {told}")
+        if any(births[note.run or ""] != 1 for note in notes if note.what is What.FIRED):
+            found.append(f"{schedule.id} tells of runs that were not started, or twice: {notes}")
+        if schedule.schedule.overlap is Overlap.ALLOW and any(note.what is What.SKIPPED for note in notes):
+            found.append(f"{schedule.id} passed over some: {notes}")
+    return found
 
 
 async def empty(store: Store) -> list[str]:
