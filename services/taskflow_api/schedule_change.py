@@ -10,7 +10,6 @@ from starlette.requests import Request
 from taskflow_api.errors import Busy, Conflict, NotFound
 from taskflow_api.parse import printable
 from taskflow_api.query import read_query
-from taskflow_api.schedule_bodies import LONGEST_NAME, schedule_name
 from taskflow_domain import Note, Over, Progress, canonical_id
 from taskflow_domain.firing import look_at
 from taskflow_streams import ScheduleRecord, Store, Write, Written, up_to_date
@@ -43,19 +42,9 @@ def path_ref(request: Request) -> str:
     return str(request.path_params["ref"])
 
 
-def may_be_name(ref: str) -> bool:
-    """Whether a schedule can be called so."""
-    try:
-        ref.encode()
-        return len(schedule_name(ref)) <= LONGEST_NAME
-    except ValueError:  # which half of a surrogate pair causes too
-        return False
-
-
 async def look_up(store: Store, ref: str) -> ScheduleRecord | None:
     """The schedule of this id or name; None if there is none."""
-    known_id = canonical_id(ref)
-    return await store.schedules.find(known_id or ref) if known_id or may_be_name(ref) else None
+    return await store.schedules.find(canonical_id(ref) or ref)
 
 
 async def find_schedule(store: Store, ref: str) -> ScheduleRecord:

@@ -19,7 +19,15 @@ from taskflow_api.describe import answers, takes
 from taskflow_api.errors import Detail, Invalid, NotFound
 from taskflow_api.parse import printable, read_object
 from taskflow_api.paths import PREFIX, SCHEDULE
-from taskflow_api.schedule_bodies import IGNORED, IMMUTABLE, TIMING, CreateSchedule, UpdateSchedule
+from taskflow_api.schedule_bodies import (
+    IGNORED,
+    IMMUTABLE,
+    LONGEST_NAME,
+    TIMING,
+    CreateSchedule,
+    UpdateSchedule,
+    schedule_name,
+)
 from taskflow_api.schedule_build import NOT_SAID, define, read_schedule, refuse_without_times
 from taskflow_api.schedule_change import (
     NO_SCHEDULE,
@@ -29,7 +37,6 @@ from taskflow_api.schedule_change import (
     change_of,
     change_schedule,
     look_up,
-    may_be_name,
     ref_of,
     refuse_canceled,
     too_busy,
@@ -86,7 +93,7 @@ async def update_schedule(request: Request) -> Response:
 
 
 async def _make(api: Api, name: str, raw: Given, given: Given) -> ScheduleRecord:
-    if canonical_id(name) or not may_be_name(name):
+    if not _may_be_name(name):
         raise NotFound(f"There is no schedule {printable(name)}.")
     if given.get("job") is None or all(given.get(field) is None for field in TIMING):
         hint = "to make it, send at least a job, and cron or interval_s"
@@ -127,6 +134,13 @@ def _change(record: ScheduleRecord, raw: Given, given: Given, settings: ApiSetti
         return None
     write = change_of(record, progress, (*notes, *more), now_ms)
     return replace(write, definition=new if is_new else None, name=name)
+
+
+def _may_be_name(ref: str) -> bool:
+    try:
+        return len(schedule_name(ref)) <= LONGEST_NAME
+    except ValueError:  # it is an id, or cannot be in a path
+        return False
 
 
 def _merged(before: Given, given: Given) -> dict[str, Any]:

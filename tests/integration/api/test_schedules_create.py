@@ -79,7 +79,7 @@ async def test_a_payload_comes_back_as_it_went_in(door: Door) -> None:
 
 async def test_what_it_runs_is_the_job_that_was_sent(door: Door, clock: Clock) -> None:
     """In both forms; the schedule's owner is its jobs', unless they say another."""
-    rules: Json = {"interval_s": 60, "cron": None, "owner": "ann"}
+    rules: Json = {"interval_s": 60, "cron": None, "start_at": START, "owner": "ann"}
     named = JOB | {"task": "t", "payload": [1], "priority": 9, "retry_policy": {"max_attempts": 1}, "ttl_s": 30}
     flat = SHELL | {"queue": "team-a.fast", "priority": -5, "retries_max": 0, "delay_s": 2, "owner": "bob"}
     refs = [(await post(door, **rules, job=job)).json()["id"] for job in (named, flat)]
@@ -356,10 +356,9 @@ async def test_a_schedule_that_could_never_fire_is_a_mistake(door: Door, clock: 
 
 async def test_runs_live_in_the_partition_of_their_schedule(wide_door: Door) -> None:
     """So that whoever settles it finds them under the same ids."""
-    made = [await wide_door.schedule(interval_s=3600) for _ in range(8)]
-    await crons_work(wide_door.store)
+    made = [await wide_door.schedule() for _ in range(8)]
 
-    runs = [(await wide_door.look(one["id"]))["last_job_id"] for one in made]
+    runs = [(await wide_door.order(one["id"], "trigger"))["job_id"] for one in made]
     assert [partition_of(run) for run in runs] == [partition_of(one["id"]) for one in made]
     assert all(await wide_door.store.exist(runs))
 
@@ -369,9 +368,8 @@ async def test_runs_live_in_the_partition_of_their_schedule(wide_door: Door) -> 
 
 async def test_a_deleted_schedule_is_gone_and_its_jobs_stay(door: Door) -> None:
     """It is found neither by id nor by name, and starts nothing more."""
-    made = await door.schedule(name="a", interval_s=1)
-    await crons_work(door.store)
-    run = (await door.look("a"))["last_job_id"]
+    made = await door.schedule(name="a")
+    run = (await door.order("a", "trigger"))["job_id"]
 
     response = await door.http.delete(f"{SCHEDULES}/{made['id']}")
 
@@ -411,12 +409,12 @@ async def test_an_empty_list_is_a_page_too(door: Door) -> None:
     assert await door.look("") == {"items": [], "next_cursor": None, "has_more": False}
 
 
-async def test_filters_combine(door: Door) -> None:
+async def test_filters_combine(door: Door, clock: Clock) -> None:
     """By state, owner and the beginning of the name."""
     await door.schedule(name="nightly a", owner="ann")
     await door.schedule(name="nightly b", owner="bob", paused=True)
     await door.schedule(name="weekly", owner="ann", paused=True)
-    await door.schedule(name="once", interval_s=60, max_runs=1, owner="ann")
+    await door.schedule(name="once", interval_s=60, start_at=START, max_runs=1, owner="ann")
     await door.schedule()
     await crons_work(door.store)
 

@@ -74,8 +74,9 @@ async def test_a_body_that_means_nothing_is_refused(door: Door) -> None:
 async def test_it_works_while_the_schedule_is_paused_and_after_it_has_ended(door: Door, clock: Clock) -> None:
     """Somebody has asked for it; the state stays."""
     paused = (await door.schedule(**RARELY, paused=True, reason="r", overlap="buffer_one"))["id"]
-    ended = (await door.schedule(max_runs=1, interval_s=60))["id"]
-    over = (await door.schedule(cron="@hourly", end_at=iso_of_ms(clock.now_ms)))["id"]
+    now = iso_of_ms(clock.now_ms)
+    ended = (await door.schedule(max_runs=1, interval_s=60, start_at=now))["id"]
+    over = (await door.schedule(cron="@hourly", start_at=now, end_at=now))["id"]
     await crons_work(door.store)
 
     for ref, status in ((paused, "paused"), (ended, "ended"), (over, "ended")):
@@ -86,7 +87,7 @@ async def test_it_works_while_the_schedule_is_paused_and_after_it_has_ended(door
 
 async def test_what_is_due_runs_too(door: Door, clock: Clock) -> None:
     """Whoever settles a schedule settles all of it."""
-    ref = (await door.schedule(interval_s=60))["id"]
+    ref = (await door.schedule(interval_s=60))["id"]  # the first at once
 
     await door.order(ref, "trigger")
     await crons_work(door.store)

@@ -15,6 +15,7 @@ from tests.integration.api.door import NOBODY, SCHEDULES, Door, Json, conflict, 
 from tests.support.engine import Clock, record
 from tests.support.schedules import abolish_zone, before_write, births, crons_work
 
+START = "2026-01-01T00:00:00.000Z"
 JOB: Json = {"name": "work", "queue": "q"}
 SHELL: Json = {"type": "shell", "cmd": "rm -r x"}
 WHOLE: Json = {
@@ -168,7 +169,7 @@ async def test_a_job_that_is_not_changed_stays_what_it_was(store: Store) -> None
 
 async def test_a_job_takes_the_place_of_the_one_before_as_a_whole(door: Door, clock: Clock) -> None:
     """The next run is the new one; 1, 1.0 and true are three payloads."""
-    made = await door.schedule(interval_s=60, job=JOB | {"payload": {"x": 1}, "priority": 9})
+    made = await door.schedule(interval_s=60, start_at=START, job=JOB | {"payload": {"x": 1}, "priority": 9})
     await crons_work(door.store)
     runs = [(await door.look(made["id"]))["last_job_id"]]
     for payload in (True, 1.0):
@@ -185,7 +186,7 @@ async def test_a_job_takes_the_place_of_the_one_before_as_a_whole(door: Door, cl
 async def test_the_owner_of_a_schedule_is_that_of_its_jobs_unless_they_say_another(door: Door, clock: Clock) -> None:
     """Also when it gets another one, or none."""
     for own, owners in ((None, ["bob", None]), ("eve", ["eve", "eve"])):
-        made = await door.schedule(interval_s=60, owner="ann", job=JOB | {"owner": own})
+        made = await door.schedule(interval_s=60, start_at=START, owner="ann", job=JOB | {"owner": own})
         for owner, expected in zip(("bob", None), owners, strict=True):
             await change(door, made["id"], owner=owner)
             await crons_work(door.store)
@@ -262,9 +263,11 @@ async def test_a_part_of_what_does_not_exist_is_not_found(door: Door, body: Json
     assert "a job, and cron or interval_s" in error["message"]
 
 
-async def test_an_id_of_no_schedule_makes_none(door: Door) -> None:
-    """The server makes ids."""
-    refused(await put(door, NOBODY, cron="@daily", job=JOB), 404, "NOT_FOUND")
+@pytest.mark.parametrize("ref", [NOBODY, NOBODY.upper(), "%00", "a%0Ab", "x" * 129, "%2e%2e", "%7F"])
+async def test_what_can_be_no_name_makes_none(door: Door, ref: str) -> None:
+    """Such as an id: the server makes those."""
+    refused(await put(door, ref, cron="@daily", job=JOB), 404, "NOT_FOUND")
+    assert await door.store.schedules.count() == 0
 
 
 async def test_what_would_be_made_wrong_is_refused_with_all_its_faults(door: Door) -> None:
@@ -287,7 +290,7 @@ async def test_of_many_at_once_one_makes_it_and_the_others_find_it(door: Door) -
 
 async def test_other_times_count_from_now(door: Door, clock: Clock) -> None:
     """What the old ones would still have done is told; nothing is fired for the past."""
-    ref = (await door.schedule(cron="*/10 * * * *"))["id"]
+    ref = (await door.schedule(cron="*/10 * * * *", start_at=START))["id"]
     await crons_work(door.store)
     clock.forward(25 * 60)  # cron was away
 
@@ -329,7 +332,7 @@ async def test_an_end_that_has_come_is_no_fault_of_another_change(door: Door, cl
 
 async def test_one_that_has_had_all_its_runs_goes_on_if_it_may_have_more(door: Door, clock: Clock) -> None:
     """From now."""
-    ref = (await door.schedule(interval_s=60, max_runs=1))["id"]
+    ref = (await door.schedule(interval_s=60, start_at=START, max_runs=1))["id"]
     await crons_work(door.store)
     assert (await door.look(ref))["status"] == "ended"
     clock.forward(600)
