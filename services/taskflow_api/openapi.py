@@ -13,7 +13,7 @@ from taskflow_api.front import OPEN_PATHS
 
 TITLE: Final = "TaskFlow"
 ABOUT: Final = """\
-Jobs with dependencies, priorities and retries.
+Jobs with dependencies, priorities and retries, and schedules that make them.
 
 * Every error is `{"error": {"code", "message", "details": [{"field", "message"}]}}`.
 * Times are UTC, always `2026-01-02T03:04:05.678Z`; sent times are ISO 8601, and UTC if they have no offset.

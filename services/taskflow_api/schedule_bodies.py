@@ -38,7 +38,7 @@ IGNORED: Final = (
 
 def schedule_name(text: str) -> str:
     """A name by which a schedule can be found in a path."""
-    if text.strip(".") == "" or "/" in text or any(ord(char) < 32 or ord(char) == 127 for char in text):
+    if text.strip(".") == "" or "/" in text or any(ord(char) < 32 or 127 <= ord(char) < 160 for char in text):
         raise ValueError("a name has no slash and no control characters, and is more than dots")
     if canonical_id(text) is not None or text == PREVIEW:
         raise ValueError("a name is no UUID, for schedules are found by id too, and not 'preview'")
@@ -49,7 +49,7 @@ _NAME_SCHEMA: Final = {
     "type": "string",
     "minLength": 1,
     "maxLength": LONGEST_NAME,
-    "pattern": r"^(?!\.+$)(?!preview$)[^/\u0000-\u001f\u007f]*$",
+    "pattern": r"^(?!\.+$)(?!preview$)[^/\u0000-\u001f\u007f-\u009f]*$",
     "examples": ["nightly report"],
 }
 Name = Annotated[

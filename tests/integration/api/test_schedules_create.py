@@ -137,6 +137,7 @@ REFUSED: list[tuple[Json, str]] = [
     ({"name": "n" * 129}, "name"),
     ({"name": "a/b"}, "name"),
     ({"name": "a\nb"}, "name"),
+    ({"name": "a\u009bb"}, "name"),
     ({"name": ".."}, "name"),
     ({"name": "preview"}, "name"),
     ({"name": NOBODY}, "name"),
