@@ -75,10 +75,16 @@ def tells_end(schedule: Schedule, fire: Fire) -> bool:
     return schedule.overlap in ONE_AT_A_TIME or fire.overlap in ONE_AT_A_TIME
 
 
-def passes_over(progress: Progress, begun: Begun) -> bool:
-    """Whether the next fire time starts no run now.  Somebody may have started it who died before he could say so."""
+def passed_over(progress: Progress, begun: Begun) -> list[Fire]:
+    """Fires that this step is the first not to start, or to give up.
+
+    Somebody may have started them who died before he could say so.
+    """
+    gone = [fire for fire, _ in begun.skips if fire in progress.waiting]
     next_ms = progress.next_ms
-    return next_ms is not None and next_ms <= begun.settled_ms and Fire(next_ms) not in begun.starts
+    if next_ms is None or next_ms > begun.settled_ms or Fire(next_ms) in begun.starts:
+        return gone
+    return [*gone, Fire(next_ms)]
 
 
 def begin(
@@ -87,22 +93,22 @@ def begin(
     now_ms: int,
     catchup_limit: int,
     live: Collection[str] = (),
-    *,
-    is_started: bool = False,
+    started: Collection[Fire] = (),
 ) -> Begun:
     """What to do now; nothing if its times cannot be told, which `conclude` will say.
 
-    `live` are the runs of `progress.active` that have not ended, if `wants_states`.  `is_started`: the run of the next
-    fire time is there already, so that it is not passed over whatever else has come up: see `passes_over`.
+    `live` are the runs of `progress.active` that have not ended, if `wants_states`.  `started`: fires whose runs are
+    there already, so that they are not passed over whatever else has come up: see `passed_over`.
     """
     try:
-        due, drops, settled_ms = _due(schedule, progress, now_ms, catchup_limit, is_started)
+        due, drops, settled_ms = _due(schedule, progress, now_ms, catchup_limit, started)
         line = Line(schedule, progress.runs, tuple(run for run in progress.active if run in live))
-        if due is not None and is_started:
-            line.start(Fire(due))
-        _take_turns(progress, line)
-        if due is not None and not is_started and not line.is_full:  # beyond its last run a schedule has no fires
-            line.settle(Fire(due))
+        for fire in (*progress.waiting, *due):
+            if fire in started:
+                line.start(fire)
+        for fire in (*progress.waiting, *due):
+            if fire not in started:
+                _take_turn(progress, line, fire)
         backfills = _expand(schedule, progress.backfills, line)
     except ValueError:
         return Begun(
@@ -183,6 +189,13 @@ def comes_upon(schedule: Schedule, progress: Progress, fire: Fire) -> bool:
     return fire.at_ms > progress.after_ms and schedule.rhythm.next_after_ms(fire.at_ms - 1) == fire.at_ms
 
 
+def perhaps_started(progress: Progress, now_ms: int) -> list[Fire]:
+    """Fires that somebody may have started who died before he could say so: who changes the schedule asks for them."""
+    if progress.next_ms is None or progress.due_ms is None or progress.due_ms > now_ms:
+        return list(progress.waiting)
+    return [*progress.waiting, Fire(progress.next_ms)]
+
+
 def recalled(schedule: Schedule, progress: Progress, started: Sequence[Fire]) -> tuple[Progress, tuple[Note, ...]]:
     """With runs that were started, and of which it does not know."""
     runs = tuple(schedule.run_id(fire) for fire in started)
@@ -193,6 +206,7 @@ def recalled(schedule: Schedule, progress: Progress, started: Sequence[Fire]) ->
         progress,
         runs=progress.runs + len(times),
         active=(*progress.active, *runs)[-MOST_ACTIVE:],
+        waiting=tuple(fire for fire in progress.waiting if fire not in started),
         last_ms=started[-1].at_ms,
         last_run=runs[-1],
     )
@@ -224,28 +238,29 @@ def times_of(schedule: Schedule, backfill: Backfill) -> Iterator[int]:
 
 
 def _due(
-    schedule: Schedule, progress: Progress, now_ms: int, catchup_limit: int, is_started: bool
-) -> tuple[int | None, tuple[Drop, ...], int]:
-    """The fire time whose turn it is, what is dropped of those that were missed, and up to where that settles them."""
+    schedule: Schedule, progress: Progress, now_ms: int, catchup_limit: int, started: Collection[Fire]
+) -> tuple[tuple[Fire, ...], tuple[Drop, ...], int]:
+    """The fire whose time has come, what is dropped of those that were missed, and up to where that settles them."""
     if progress.pause is not None or progress.due_ms is None or progress.next_ms is None or progress.due_ms > now_ms:
-        return None, (), progress.after_ms
-    if progress.due_ms < now_ms - GRACE_MS and not is_started:  # missed: a slow moment would not explain it
+        return (), (), progress.after_ms
+    fire = Fire(progress.next_ms)
+    if progress.due_ms < now_ms - GRACE_MS and fire not in started:  # missed: a slow moment would not explain it
         limit = catchup_limit if schedule.catchup_limit is None else schedule.catchup_limit
         plan = schedule.rhythm.plan(progress.after_ms, now_ms, Catchup(limit, schedule.catchup_window_ms))
         if plan.drops:  # first; those that are kept have their turn in the next steps
-            return None, plan.drops, plan.dropped_ms
-    return progress.next_ms, (), progress.next_ms
+            return (), plan.drops, plan.dropped_ms
+    return (fire,), (), fire.at_ms
 
 
-def _take_turns(progress: Progress, line: Line) -> None:
-    """What waits comes first; during a pause, only what somebody asked for."""
-    for fire in progress.waiting:
-        if fire.origin is Origin.SCHEDULE and progress.pause is not None:
-            line.rest(fire)
-        elif fire.origin is Origin.SCHEDULE and line.is_full:
-            line.skip(fire, Why.UPDATED)  # it may run less often than it did when this began to wait
-        else:
-            line.settle(fire)
+def _take_turn(progress: Progress, line: Line, fire: Fire) -> None:
+    """During a pause, only what somebody asked for; beyond its last run a schedule has no fires of its own."""
+    is_own, waits = fire.origin is Origin.SCHEDULE, fire in progress.waiting
+    if is_own and progress.pause is not None:
+        line.rest(fire)
+    elif not is_own or not line.is_full:
+        line.settle(fire)
+    elif waits:
+        line.skip(fire, Why.UPDATED)  # it may run less often than it did when this began to wait
 
 
 def _expand(schedule: Schedule, backfills: Sequence[Backfill], line: Line) -> tuple[Backfill, ...]:

@@ -20,7 +20,8 @@ from taskflow_domain.firing import (
     comes_upon,
     conclude,
     look_at,
-    passes_over,
+    passed_over,
+    perhaps_started,
     recalled,
     tells_end,
     wants_states,
@@ -55,9 +56,11 @@ class Firing:
         """One step of each of these schedules.  First all runs are started, then the records are written."""
         live = await self._live(records)
         begun = [begin(one.schedule, one.progress, now_ms, self._catchup_limit, live) for one in records]
-        for i in await self._started_before(records, begun):
-            one = records[i]
-            begun[i] = begin(one.schedule, one.progress, now_ms, self._catchup_limit, live, is_started=True)
+        started: dict[int, set[Fire]] = defaultdict(set)
+        while found := await self._passed_over(records, begun):
+            for i, fires in found.items():
+                one, started[i] = records[i], started[i] | fires
+                begun[i] = begin(one.schedule, one.progress, now_ms, self._catchup_limit, live, started[i])
         old = await self._start(records, begun)
         await self._cancel(run for step in begun for run in step.cancels)
         settled: list[Settled] = []
@@ -77,15 +80,20 @@ class Firing:
         states = await self._store.states(asked)
         return {run for run, state in zip(asked, states, strict=True) if state is not None and state not in TERMINAL}
 
-    async def _started_before(self, records: Sequence[ScheduleRecord], begun: Sequence[Begun]) -> list[int]:
-        """Steps that pass over a time whose run is there: somebody started it who could not say so."""
-        asked = {
-            i: record.schedule.run_id(Fire(record.progress.next_ms))
+    async def _passed_over(self, records: Sequence[ScheduleRecord], begun: Sequence[Begun]) -> dict[int, set[Fire]]:
+        """By step, fires that it passes over and whose runs are there: somebody started them who could not say so."""
+        asked = [
+            (i, fire)
             for i, (record, step) in enumerate(zip(records, begun, strict=True))
-            if record.progress.next_ms is not None and passes_over(record.progress, step)
-        }
-        there = await self._store.were_submitted(list(asked.values()))
-        return [i for i, is_there in zip(asked, there, strict=True) if is_there]
+            for fire in passed_over(record.progress, step)
+        ]
+        there = await self._store.were_submitted([records[i].schedule.run_id(fire) for i, fire in asked])
+        found: dict[int, set[Fire]] = defaultdict(set)
+        for (i, fire), is_there in zip(asked, there, strict=True):
+            if is_there:
+                found[i].add(fire)
+        untold = {i: await _not_told(self._store, records[i], fires) for i, fires in found.items()}
+        return {i: fires for i, fires in untold.items() if fires}
 
     async def _start(self, records: Sequence[ScheduleRecord], begun: Sequence[Begun]) -> set[str]:
         """Start all runs; the ids of those that had been started before."""
@@ -191,16 +199,24 @@ def _end(record: ScheduleRecord, step: Begun, ran_before: set[Fire], now_ms: int
         return broken(record.progress, step, now_ms, f"its times cannot be told: {error}")
 
 
+async def _not_told(store: Store, record: ScheduleRecord, started: set[Fire]) -> set[Fire]:
+    """Those of these fires that the history does not tell of; a backfill may have come to a time before its turn."""
+    if not started:
+        return set()
+    lines = await store.schedules.history(record.id, count=2 * HISTORY_LINES)
+    told = {line.note.run for line in lines if line.note.what is What.FIRED}
+    return {fire for fire in started if record.schedule.run_id(fire) not in told}
+
+
 async def up_to_date(store: Store, record: ScheduleRecord, now_ms: int) -> tuple[ScheduleRecord, tuple[Note, ...]]:
-    """A schedule that is to be changed, with the run that somebody started who could not say so, and what to tell."""
-    next_ms, due_ms = record.progress.next_ms, record.progress.due_ms
-    if next_ms is None or due_ms is None or due_ms > now_ms:
+    """A schedule that is to be changed, with the runs that somebody started who could not say so, and what to tell."""
+    asked = perhaps_started(record.progress, now_ms)
+    there = await store.were_submitted([record.schedule.run_id(fire) for fire in asked])
+    untold = await _not_told(store, record, {fire for fire, is_there in zip(asked, there, strict=True) if is_there})
+    if not untold:
         return record, ()
-    fire = Fire(next_ms)
-    [is_started] = await store.were_submitted([record.schedule.run_id(fire)])
-    if not is_started:
-        return record, ()
-    progress, notes = recalled(record.schedule, record.progress, [fire])
+    started = [fire for fire in asked if fire in untold]
+    progress, notes = recalled(record.schedule, record.progress, started)
     return replace(record, progress=progress), notes
 
 

@@ -15,6 +15,7 @@ from taskflow_domain import (
     Fire,
     Note,
     Origin,
+    Over,
     Overlap,
     Progress,
     Schedule,
@@ -31,7 +32,8 @@ from taskflow_domain.firing import (
     comes_upon,
     conclude,
     look_at,
-    passes_over,
+    passed_over,
+    perhaps_started,
     recalled,
     tells_end,
     wants_states,
@@ -137,11 +139,11 @@ class World:
         live = frozenset(self.live) if wants_states(seen.schedule, seen.progress) else frozenset[str]()
         step = begin(seen.schedule, seen.progress, now_ms, CATCHUP_LIMIT, live)
         yield
-        next_ms = seen.progress.next_ms
-        if passes_over(seen.progress, step) and next_ms is not None:
-            if seen.schedule.run_id(Fire(next_ms)) in self.runs:
-                step = begin(seen.schedule, seen.progress, now_ms, CATCHUP_LIMIT, live, is_started=True)
-            yield
+        started = set[Fire]()
+        while found := self._untold(seen, passed_over(seen.progress, step)):
+            started |= set(found)
+            step = begin(seen.schedule, seen.progress, now_ms, CATCHUP_LIMIT, live, started)
+        yield
         old = set[Fire]()
         for fire in step.starts:
             if not self._start(seen, fire):
@@ -182,32 +184,34 @@ class World:
             if self.write(seen, (seen.schedule, progress, notes), look_at(progress, self.now_ms)):
                 return
 
+    def _untold(self, seen: Seen, fires: Sequence[Fire]) -> list[Fire]:
+        """What somebody started who could not say so."""
+        left = self.runs.keys() - self._told_runs()
+        return [fire for fire in fires if seen.schedule.run_id(fire) in left]
+
     def _told_runs(self) -> set[str | None]:
         return {note.run for note in self.history if note.what is What.FIRED}
 
     # Who changes it ---------------------------------------------------------------------------------------------------
 
-    def changing(self, change: Callable[[Seen], Changed | None]) -> Steps:
+    def changing(self, change: Callable[[Seen], Changed]) -> Steps:
         """Change what is there now, also if it changes meanwhile.  What was started and not told is told first."""
         while True:
             seen = self.read()
+            if seen.progress.over is Over.CANCELED:
+                return
             fresh, told = self._up_to_date(seen)
             changed = change(fresh)
             yield
-            if changed is None:
-                return
             schedule, progress, notes = changed
             if self.write(seen, (schedule, progress, [*told, *notes]), look_at(progress, self.now_ms)):
                 return
 
     def _up_to_date(self, seen: Seen) -> tuple[Seen, Sequence[Note]]:
-        next_ms, due_ms = seen.progress.next_ms, seen.progress.due_ms
-        if next_ms is None or due_ms is None or due_ms > self.now_ms:
+        started = self._untold(seen, perhaps_started(seen.progress, self.now_ms))
+        if not started:
             return seen, ()
-        fire = Fire(next_ms)
-        if seen.schedule.run_id(fire) not in self.runs:
-            return seen, ()
-        progress, notes = recalled(seen.schedule, seen.progress, [fire])
+        progress, notes = recalled(seen.schedule, seen.progress, started)
         return replace(seen, progress=progress), notes
 
     def pausing(self, reason: str | None = None) -> Steps:

@@ -49,7 +49,7 @@ def test_each_time_is_fired_when_it_comes() -> None:
 
 def test_jitter_delays_a_fire_and_never_past_the_next() -> None:
     """Also when it is longer than the interval; each is fired, in order, at its own moment."""
-    world = World(a_schedule(interval_ms=10 * SECOND, jitter_ms=HOUR))
+    world = World(a_schedule(interval_ms=10 * SECOND, jitter_ms=HOUR), NOON - 1)
     rhythm = world.schedule.rhythm
 
     world.forward(10 * MINUTE)
@@ -129,9 +129,9 @@ def test_buffer_all_keeps_all_in_order() -> None:
 
 def test_no_more_than_a_thousand_wait() -> None:
     """The next is passed over, and told."""
-    world = World(a_schedule(interval_ms=SECOND, overlap=Overlap.BUFFER_ALL))
+    world = World(a_schedule(interval_ms=SECOND, overlap=Overlap.BUFFER_ALL), NOON - 1)
 
-    world.forward(1002 * SECOND)
+    world.forward(1002 * SECOND + 1)
 
     assert len(world.progress.waiting) == 1000
     assert world.tale[-2:] == ["skipped 12:16:41 buffer_full", "skipped 12:16:42 buffer_full"]
@@ -257,8 +257,8 @@ def test_what_is_made_up_for_obeys_the_policy(overlap: Overlap, told: list[str],
 
 def test_a_downtime_of_a_year_is_settled_in_a_few_steps() -> None:
     """However dense the times are."""
-    world = World(a_schedule(interval_ms=SECOND, catchup_limit=2))
-    world.sleep(365 * DAY)
+    world = World(a_schedule(interval_ms=SECOND, catchup_limit=2), NOON - 1)
+    world.sleep(365 * DAY + 1)
     rev = world.rev
 
     world.settle()
