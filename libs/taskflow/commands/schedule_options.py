@@ -32,7 +32,11 @@ Cron = Annotated[
 Every = Annotated[
     float | None,
     typer.Option(
-        "--every", parser=duration_s, metavar="DURATION", rich_help_panel=WHEN, help="Instead: 90, 15m, 1h30m; the first at once"
+        "--every",
+        parser=duration_s,
+        metavar="DURATION",
+        rich_help_panel=WHEN,
+        help="Instead: 90, 15m, 1h30m; the first at once",
     ),
 ]
 Zone = Annotated[
