@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from taskflow_domain import TERMINAL, Fire, Note, Origin, Progress, What, partition_of
@@ -27,12 +27,14 @@ from taskflow_domain.firing import (
     wants_states,
 )
 from taskflow_streams.records import NewJob, Submitted
-from taskflow_streams.schedules import HISTORY_LINES, ScheduleRecord, Write, Written
+from taskflow_streams.schedules import HISTORY_LINES, Line, ScheduleRecord, Write, Written
 from taskflow_streams.store import Store
 
 START_BATCH = 200  # runs in one call: the first of a thousand are not kept waiting for the last to be made
 WRITE_BATCH = 200
 TRIES = 20  # each lost race means that somebody else's change went through
+FEW_STARTS = 50  # of one schedule in one step: it remembers twice as many of its runs that were removed
+ALL_LINES = 2 * HISTORY_LINES  # it is not cut to the line
 RECENT_LINES = 100  # of a history: more than are written in the moment in which a race is lost
 
 
@@ -61,12 +63,13 @@ class Firing:
             for i, fires in found.items():
                 one, started[i] = records[i], started[i] | fires
                 begun[i] = begin(one.schedule, one.progress, now_ms, self._catchup_limit, live, started[i])
-        old = await self._start(records, begun)
+        lines = await self._told_of_backfills(records, begun)
+        old = await self._start(records, begun, _fired(line for each in lines.values() for line in each))
         await self._cancel(run for step in begun for run in step.cancels)
         settled: list[Settled] = []
         for at in range(0, len(records), WRITE_BATCH):
             chunk = slice(at, at + WRITE_BATCH)
-            settled += await self._conclude(records[chunk], begun[chunk], old, now_ms)
+            settled += await self._conclude(records[chunk], begun[chunk], old, lines, now_ms)
         return settled
 
     async def _live(self, records: Sequence[ScheduleRecord]) -> set[str]:
@@ -87,7 +90,7 @@ class Firing:
             for i, (record, step) in enumerate(zip(records, begun, strict=True))
             for fire in passed_over(record.progress, step)
         ]
-        there = await self._store.were_submitted([records[i].schedule.run_id(fire) for i, fire in asked])
+        there = await self._store.were_submitted([_run(records[i], fire) for i, fire in asked])
         found: dict[int, set[Fire]] = defaultdict(set)
         for (i, fire), is_there in zip(asked, there, strict=True):
             if is_there:
@@ -95,16 +98,24 @@ class Firing:
         untold = {i: await _not_told(self._store, records[i], fires) for i, fires in found.items()}
         return {i: fires for i, fires in untold.items() if fires}
 
-    async def _start(self, records: Sequence[ScheduleRecord], begun: Sequence[Begun]) -> set[str]:
-        """Start all runs; the ids of those that had been started before."""
+    async def _told_of_backfills(
+        self, records: Sequence[ScheduleRecord], begun: Sequence[Begun]
+    ) -> dict[str, list[Line]]:
+        """The histories of schedules whose times of the past are to be made up for."""
+        return {
+            record.id: await self._store.schedules.history(record.id, count=ALL_LINES)
+            for record, step in zip(records, begun, strict=True)
+            if any(fire.origin is Origin.BACKFILL for fire in step.starts)
+        }
+
+    async def _start(self, records: Sequence[ScheduleRecord], begun: Sequence[Begun], told: set[str]) -> set[str]:
+        """Start all runs but for backfills that are told to have run; the ids of those that were started before."""
         jobs: list[NewJob] = []
         calls: list[asyncio.Task[set[str]]] = []
         try:
             async with asyncio.TaskGroup() as group:
                 for record, step in zip(records, begun, strict=True):
-                    jobs += [
-                        record.definition.job(fire, tells_end=tells_end(record.schedule, fire)) for fire in step.starts
-                    ]
+                    jobs += [job for job in _jobs(record, step) if job.id not in told]
                     while len(jobs) >= START_BATCH:
                         calls.append(group.create_task(self._submit(jobs[:START_BATCH])))
                         jobs = jobs[START_BATCH:]
@@ -112,7 +123,7 @@ class Firing:
                 calls.append(group.create_task(self._submit(jobs)))
         except ExceptionGroup as errors:
             raise errors.exceptions[0] from None
-        return set().union(*(call.result() for call in calls))
+        return told.union(*(call.result() for call in calls))
 
     async def _submit(self, jobs: list[NewJob]) -> set[str]:
         if not jobs:
@@ -129,11 +140,19 @@ class Firing:
                 await self._store.partitions[index].jobs.cancel(members[at : at + START_BATCH])
 
     async def _conclude(
-        self, records: Sequence[ScheduleRecord], begun: Sequence[Begun], old: set[str], now_ms: int
+        self,
+        records: Sequence[ScheduleRecord],
+        begun: Sequence[Begun],
+        old: set[str],
+        lines: Mapping[str, Sequence[Line]],
+        now_ms: int,
     ) -> list[Settled]:
         writes: list[Write] = []
         settled: list[Settled] = []
-        ran_before = [await self._ran_before(record, step, old) for record, step in zip(records, begun, strict=True)]
+        ran_before = [
+            await self._ran_before(record, step, old, lines.get(record.id, ()))
+            for record, step in zip(records, begun, strict=True)
+        ]
         for record, step, before in zip(records, begun, ran_before, strict=True):
             done = _end(record, step, before, now_ms)
             writes.append(Write(record.id, record.rev, done.look_ms, done.progress, notes=done.notes))
@@ -147,21 +166,20 @@ class Firing:
         await self._absorb({one: fires for one, fires in lost.items() if fires})
         return settled
 
-    async def _ran_before(self, record: ScheduleRecord, step: Begun, old: set[str]) -> set[Fire]:
+    async def _ran_before(self, record: ScheduleRecord, step: Begun, old: set[str], lines: Sequence[Line]) -> set[Fire]:
         """Times of a backfill whose runs are there, but for those that it started itself and could not say so."""
         fires = {fire: record.schedule.run_id(fire) for fire in step.starts if fire.origin is Origin.BACKFILL}
         there = {fire: run for fire, run in fires.items() if run in old}
         if not there:
             return set()
-        lines = await self._store.schedules.history(record.id, count=2 * HISTORY_LINES)
-        runs = {line.note.run for line in lines if line.note.what is What.FIRED}
+        told = _fired(lines)
         # Who could not say it did so after the oldest line that is kept, or all lines are kept.
         since_ms = lines[-1].at_ms if len(lines) >= HISTORY_LINES else 0
         jobs = await self._store.get(list(there.values()))
         return {
             fire
             for (fire, run), job in zip(there.items(), jobs, strict=True)
-            if run in runs or fire.at_ms > record.progress.after_ms or (job.created_ms if job else 0) < since_ms
+            if run in told or fire.at_ms > record.progress.after_ms or (job.created_ms if job else 0) < since_ms
         }
 
     async def _absorb(self, lost: Mapping[str, Sequence[Fire]]) -> None:
@@ -187,9 +205,23 @@ class Firing:
         runs = [record.schedule.run_id(fire) for fire in left]
         if not left or record.progress.last_run == runs[-1]:
             return []
-        lines = await self._store.schedules.history(record.id, count=RECENT_LINES + len(left))
-        told = {line.note.run for line in lines if line.note.what is What.FIRED}
+        told = _fired(await self._store.schedules.history(record.id, count=RECENT_LINES + len(left)))
         return [fire for fire, run in zip(left, runs, strict=True) if run not in told]
+
+
+def _jobs(record: ScheduleRecord, step: Begun) -> Iterator[NewJob]:
+    is_one_of_many = len(step.starts) > FEW_STARTS
+    for fire in step.starts:
+        tells = tells_end(record.schedule, fire)
+        yield record.definition.job(fire, tells_end=tells, is_one_of_many=is_one_of_many)
+
+
+def _run(record: ScheduleRecord, fire: Fire) -> tuple[str, str]:
+    return record.id, record.schedule.run_id(fire)
+
+
+def _fired(lines: Iterable[Line]) -> set[str]:
+    return {line.note.run for line in lines if line.note.what is What.FIRED and line.note.run is not None}
 
 
 def _end(record: ScheduleRecord, step: Begun, ran_before: set[Fire], now_ms: int) -> Concluded:
@@ -203,15 +235,14 @@ async def _not_told(store: Store, record: ScheduleRecord, started: set[Fire]) ->
     """Those of these fires that the history does not tell of; a backfill may have come to a time before its turn."""
     if not started:
         return set()
-    lines = await store.schedules.history(record.id, count=2 * HISTORY_LINES)
-    told = {line.note.run for line in lines if line.note.what is What.FIRED}
+    told = _fired(await store.schedules.history(record.id, count=ALL_LINES))
     return {fire for fire in started if record.schedule.run_id(fire) not in told}
 
 
 async def up_to_date(store: Store, record: ScheduleRecord, now_ms: int) -> tuple[ScheduleRecord, tuple[Note, ...]]:
     """A schedule that is to be changed, with the runs that somebody started who could not say so, and what to tell."""
     asked = perhaps_started(record.progress, now_ms)
-    there = await store.were_submitted([record.schedule.run_id(fire) for fire in asked])
+    there = await store.were_submitted([_run(record, fire) for fire in asked])
     untold = await _not_told(store, record, {fire for fire, is_there in zip(asked, there, strict=True) if is_there})
     if not untold:
         return record, ()

@@ -113,7 +113,7 @@ class Jobs:
             ("retry_of", job.retry_of),
             ("schedule", job.schedule_id),
             ("tell", job.schedule_id if job.tells_schedule else None),
-            ("key", job.has_key or None),
+            ("key", "run" if job.is_run and job.schedule_id else 1 if job.has_key else None),
         ):
             if value is not None:
                 packed[name] = value

@@ -31,6 +31,7 @@ NAMES: dict[str, tuple[str, str, str]] = {
     "waited": ("waited:", "set", "jobs that wait for this one; emptied after it ended"),
     "deps": ("deps:", "set", "all jobs that name this one, also after it ended"),
     "gone": ("gone:", "string", "mark of a removed job that had an idempotency key, or of a deleted schedule; expires"),
+    "ran": ("ran:", "zset", "the latest of a schedule's runs that were removed, by their creation; expires"),
     "ready": ("ready:", "zset", "READY and due, by score; one per <queue>:<handler>, a lane"),
     "lanes": ("lanes:", "set", "handlers of a queue's lanes that hold jobs and that a live worker can run"),
     "laned": ("laned:", "set", "queues in which a handler's lane holds jobs, runnable or parked"),

@@ -46,6 +46,7 @@ class NewJob:
     schedule_id: str | None = None
     tells_schedule: bool = False  # its schedule waits for its end
     has_key: bool = False  # it was submitted under an idempotency key: its removal leaves a mark
+    is_run: bool = False  # of one of its schedule's own times: its removal leaves a mark there
 
     def spec(self) -> bytes:
         """The long part of it."""

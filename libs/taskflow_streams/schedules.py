@@ -49,15 +49,17 @@ class Definition:
     body: bytes = b"{}"  # JSON, as it was sent
     owner: str | None = None
 
-    def job(self, fire: Fire, *, tells_end: bool) -> NewJob:
-        """The run of a fire."""
+    def job(self, fire: Fire, *, tells_end: bool, is_one_of_many: bool = False) -> NewJob:
+        """The run of a fire.  Once it is removed, a mark remains: the same fire never runs twice."""
+        is_run = fire.origin is Origin.SCHEDULE and not is_one_of_many
         return replace(
             self.template,
             id=self.schedule.run_id(fire),
             due_ms=None if self.template.delay_ms else fire.at_ms,
             schedule_id=self.schedule.id,
             tells_schedule=tells_end,
-            has_key=True,  # once it is removed, a mark remains: the same fire never runs twice
+            has_key=not is_run,
+            is_run=is_run,  # the schedule itself remembers the latest of these
         )
 
 

@@ -229,18 +229,20 @@ class Store:
         states = [None if home is None else next(replies) for home in homes]
         return [None if state is None else JobStatus(state.decode()) for state in states]
 
-    async def were_submitted(self, job_ids: Sequence[str]) -> list[bool]:
-        """Which of these jobs exist, or did, with a key of their own, not too long ago."""
-        if not job_ids:
+    async def were_submitted(self, runs: Sequence[tuple[str, str]]) -> list[bool]:
+        """Which of these runs of schedules exist, or did, not too long ago: (schedule, run)."""
+        if not runs:
             return []
-        homes = [self.partition(job_id) for job_id in job_ids]
+        homes = [self.partition(run) for _, run in runs]
         with translated():
             async with self.redis.pipeline(transaction=False) as pipe:
-                for home, job_id in zip(homes, job_ids, strict=True):
+                for home, (schedule, run) in zip(homes, runs, strict=True):
                     if home is not None:
-                        pipe.exists(home.keys("job", job_id), home.keys("gone", job_id))
+                        pipe.exists(home.keys("job", run), home.keys("gone", run))
+                        pipe.zscore(home.keys("ran", schedule), run)
                 replies = iter(await pipe.execute())
-        return [home is not None and bool(next(replies)) for home in homes]
+        # Both replies are taken, whatever the first one says.
+        return [home is not None and any([next(replies), next(replies) is not None]) for home in homes]
 
     async def get(self, job_ids: Sequence[str]) -> list[JobRecord | None]:
         """The records of these jobs, in this order; None for what does not exist."""

@@ -92,7 +92,7 @@ async def _carry_out(api: Api, schedule_id: str, fire: Fire) -> str:
     for _ in range(TRIES):
         record = await find_schedule(store, schedule_id)
         if fire not in record.progress.waiting:
-            [has_run] = await store.were_submitted([record.schedule.run_id(fire)])
+            [has_run] = await store.were_submitted([(record.id, record.schedule.run_id(fire))])
             if has_run:  # also for a request that came before
                 return "fired"
             if is_asked:

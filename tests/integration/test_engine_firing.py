@@ -16,6 +16,7 @@ from taskflow_domain.changing import canceled, paused, redefined, resumed
 from taskflow_domain.firing import look_at
 from taskflow_streams import Firing, NewJob, ScheduleRecord, Settled, Store, Write, Written, apply, firing, up_to_date
 from tests.support.engine import START_MS, Clock, Worker, a_worker, record, settle, statuses
+from tests.support.picture import take
 from tests.support.schedules import Died, a_schedule, before_write, births, definition, dying, fired, notes, reread
 
 MADE_MS = START_MS + 30_000
@@ -215,6 +216,53 @@ async def test_a_run_is_told_although_another_was_asked_for_before_it_could_be(
     else:
         assert (lines, now.progress.waiting) == ([(What.FIRED, Origin.SCHEDULE)], (asked,))
     assert list(await births(store)) == list(now.progress.active) == [one.schedule.run_id(Fire(FIRST_MS))]
+
+
+async def test_removed_runs_leave_few_marks_however_many_they_were(store: Store, clock: Clock) -> None:
+    """A schedule of every second has 600,000 runs in a week; the latest are enough for the one that may be untold."""
+    one, home = await a_schedule(store, interval_ms=1000), store.partitions[0]
+    for _ in range(130):
+        clock.forward(1)
+        await step(store)
+    clock.forward(1)
+    with dying(store, "writing"), pytest.raises(Died):
+        await step(store)
+    runs = list(await births(store))
+
+    await store.delete(runs.pop())  # the one that nobody told of, before all others
+    for run in runs:
+        await store.delete(run)
+
+    marks = (await take(home)).zsets["ran"]
+    assert (await take(home)).names.isdisjoint({"gone", "job"})
+    assert [len(marked) for marked in marks.values()] == [100]
+    clock.forward(HOLD_MS / 1000)
+    await steps(store)
+    assert set((await births(store)).values()) == {1}
+    assert await fired(store, one) == [MADE_MS + i * 1000 for i in range(len(await births(store)))]
+
+
+async def test_many_runs_that_are_started_in_one_step_all_leave_marks(store: Store, clock: Clock) -> None:
+    """Fires that waited one for the other, and then may overlap."""
+    one = await a_schedule(store, overlap=Overlap.BUFFER_ALL, interval_ms=1000)
+    worker = await a_worker(store)
+    for _ in range(151):
+        clock.forward(1)
+        await step(store)
+    loose = definition(one.id, one.schedule.anchor_ms, interval_ms=1000)
+    now = await reread(store, one)
+    assert len(now.progress.waiting) == 150
+    assert await store.schedules.write([Write(one.id, now.rev, clock.now_ms, definition=loose)]) == [Written.OK]
+    with dying(store, "writing"), pytest.raises(Died):
+        await step(store)
+    await worker.complete(await worker.take())
+    await delete(store, clock)
+
+    clock.forward(HOLD_MS / 1000)
+    await steps(store)
+
+    assert set((await births(store)).values()) == {1}
+    assert len(await fired(store, one)) == len(await births(store)) > 151
 
 
 # Changed meanwhile ----------------------------------------------------------------------------------------------------
@@ -557,6 +605,24 @@ async def test_a_backfill_goes_in_chunks_and_starts_each_time_once(
     assert len(await births(store)) == 252
     now = (await reread(store, one)).progress
     assert (now.runs, now.backfills) == (2, ())
+
+
+async def test_a_backfill_leaves_out_what_the_history_tells(store: Store, clock: Clock) -> None:
+    """Also when the runs were removed, and were too many for all of them to have left a mark."""
+    one = await a_schedule(store, interval_ms=1000)
+    for _ in range(130):
+        await step(store)
+        clock.forward(1)
+    await delete(store, clock)
+    before = await births(store)
+    await backfill(store, one, MADE_MS, MADE_MS + 129_000)
+
+    await steps(store)
+
+    again = [note for note in await notes(store, one) if note.origin is Origin.BACKFILL]
+    assert [(note.what, note.why) for note in again] == [(What.SKIPPED, "ran_before")] * 130
+    assert set((await births(store)).values()) == {1}
+    assert before.keys() <= (await births(store)).keys()
 
 
 async def test_a_backfill_of_one_after_the_other_waits_for_each_end(store: Store, clock: Clock) -> None:

@@ -51,7 +51,8 @@ def _lifetimes(picture: Picture) -> Iterator[str]:
     for name in ("gone", "claim", "projector"):
         yield from (f"{name}:{key} never expires" for key in picture.strings[name] if _eternal(picture, name, key))
     yield from (f"minute:{key} never expires" for key in picture.hashes["minute"] if _eternal(picture, "minute", key))
-    yield from (f"inbox:{key} never expires" for key in picture.zsets["inbox"] if _eternal(picture, "inbox", key))
+    for name in ("inbox", "ran"):
+        yield from (f"{name}:{key} never expires" for key in picture.zsets[name] if _eternal(picture, name, key))
 
 
 def _eternal(picture: Picture, name: str, suffix: str) -> bool:

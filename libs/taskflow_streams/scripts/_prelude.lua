@@ -233,6 +233,20 @@ local function order_worker(worker, what)
   redis.call('PEXPIRE', K.inbox .. worker, 3600000) -- a worker that never reads it is dead
 end
 
+-- What was submitted under a key is not made again for a while.  A schedule starts its times one after the other, and may have many of them:
+-- of its removed runs the latest are enough.
+local RUNS, RUNS_MS = 100, 2592000000
+local function leave_mark(id, job, keep_key_ms)
+  if job.key ~= 'run' then
+    redis.call('SET', K.gone .. id, '1', 'PX', keep_key_ms)
+    return
+  end
+  local ran = K.ran .. redis.call('HGET', K.job .. id, 'schedule')
+  redis.call('ZADD', ran, job.created, id)
+  redis.call('ZREMRANGEBYRANK', ran, 0, -RUNS - 1)
+  redis.call('PEXPIRE', ran, RUNS_MS)
+end
+
 -- Removes a job and every trace of it but its events.
 local function erase(id, job, reason, keep_key_ms)
   if TERMINAL[job.state] then
@@ -255,9 +269,9 @@ local function erase(id, job, reason, keep_key_ms)
   if job.notify and not TERMINAL[job.state] then tell_end(id, 'DELETED') end
   if job.tell and not TERMINAL[job.state] then told[id] = job.tell end
   transition(id, job, '', 'job.deleted', nil, { reason = reason })
+  if job.key then leave_mark(id, job, keep_key_ms) end
   redis.call('DEL', K.job .. id, K.spec .. id, K.result .. id, K.log .. id, K.printed .. id, K.progress .. id,
     K.needs .. id, K.waits .. id, K.waited .. id, K.deps .. id)
-  if job.key then redis.call('SET', K.gone .. id, '1', 'PX', keep_key_ms) end
 end
 
 -- `unpack` fails beyond some 7,900 values, and by then a script has written: long lists go in pieces.

@@ -2,13 +2,19 @@
 -- submit.lua: accepts new jobs, all or none.
 --
 -- args  list of jobs {id, queue, order, handler, retry, spec, timeout?, due?, delay?, expires?, ttl?, owner?, run?, retry_of?,
---       schedule?, tell?, key?, dependencies = {…}?, elsewhere = {…}?}.  `elsewhere` are dependencies in other partitions, known to exist.
+--       schedule?, tell?, key? (1, or 'run' for one of a schedule's own times), dependencies = {…}?, elsewhere = {…}?}.  `elsewhere` are dependencies in other partitions, known to exist.
 --
 -- Replies {'ok', {word, …}, {state, …}, now_ms} with a word per job: 'created', 'existing' (that id is there already) or 'gone' (it
 -- was, and was removed), and the state in which it was born; or, with nothing written, {'unknown', job_id, dependency}, or
 -- {'cycle', job_id} when jobs of the batch need one another.
 
 local jobs = args
+
+local function was_removed(job)
+  return redis.call('EXISTS', K.gone .. job.id) == 1
+    or job.schedule and redis.call('ZSCORE', K.ran .. job.schedule, job.id)
+end
+
 local fresh, words, records = {}, {}, {}
 
 for i, job in ipairs(jobs) do records[i] = K.job .. job.id end
@@ -16,7 +22,7 @@ local all_new = redis.call('EXISTS', unpack(records)) == 0
 for i, job in ipairs(jobs) do
   if fresh[job.id] or (not all_new and redis.call('EXISTS', K.job .. job.id) == 1) then
     words[i] = 'existing'
-  elseif job.key and redis.call('EXISTS', K.gone .. job.id) == 1 then
+  elseif job.key and was_removed(job) then
     words[i] = 'gone'
   else
     words[i] = 'created'
@@ -99,7 +105,7 @@ local function write(new)
   keep('retry_of', new.retry_of)
   keep('schedule', new.schedule)
   keep('tell', new.tell)
-  keep('key', new.key and 1)
+  keep('key', new.key)
   keep('needs', (new.dependencies or new.elsewhere) and 1)
   keep('far', new.elsewhere and 1)
   keep('finished', state == 'BLOCKED' and NOW)
