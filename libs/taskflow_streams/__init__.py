@@ -1,7 +1,7 @@
 """The only place that knows Redis: keys, scripts with one typed method each, events, logs, leases."""
 
 from taskflow_streams.errors import Full, StreamsError, Unavailable, Unfit
-from taskflow_streams.firing import Firing, Settled, apply, up_to_date
+from taskflow_streams.firing import Firing, Settled
 from taskflow_streams.graph import Message, Resolution
 from taskflow_streams.history import Event, id_key
 from taskflow_streams.jobs import SUBMIT_BATCH, Change, DependencyCycle, UnknownDependency
@@ -30,6 +30,7 @@ from taskflow_streams.schedules import MOST_SCHEDULES, Definition, Line, Schedul
 from taskflow_streams.search import Page, Place, Query
 from taskflow_streams.store import Claim, Partition, Store
 from taskflow_streams.texts import Texts
+from taskflow_streams.untold import up_to_date
 from taskflow_streams.workers import WorkerRecord
 
 __all__ = [
@@ -82,7 +83,6 @@ __all__ = [
     "WorkerRecord",
     "Write",
     "Written",
-    "apply",
     "id_key",
     "pack_retry",
     "pack_spec",

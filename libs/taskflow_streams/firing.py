@@ -11,31 +11,28 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from taskflow_domain import TERMINAL, Fire, Note, Origin, Progress, What, partition_of
+from taskflow_domain import TERMINAL, Fire, Note, partition_of
 from taskflow_domain.firing import (
     Begun,
     Concluded,
     begin,
     broken,
-    comes_upon,
     conclude,
     look_at,
     passed_over,
-    perhaps_started,
     recalled,
     tells_end,
     wants_states,
 )
 from taskflow_streams.records import NewJob, Submitted
-from taskflow_streams.schedules import HISTORY_LINES, Line, ScheduleRecord, Write, Written
+from taskflow_streams.schedules import Line, ScheduleRecord, Write, Written
 from taskflow_streams.store import Store
+from taskflow_streams.untold import fills_back, histories, left_untold, not_told, ran_before, run_of, runs_told
 
 START_BATCH = 200  # runs in one call: the first of a thousand are not kept waiting for the last to be made
 WRITE_BATCH = 200
 TRIES = 20  # each lost race means that somebody else's change went through
 FEW_STARTS = 50  # of one schedule in one step: it remembers twice as many of its runs that were removed
-ALL_LINES = 2 * HISTORY_LINES  # it is not cut to the line
-RECENT_LINES = 100  # of a history: more than are written in the moment in which a race is lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +60,10 @@ class Firing:
             for i, fires in found.items():
                 one, started[i] = records[i], started[i] | fires
                 begun[i] = begin(one.schedule, one.progress, now_ms, self._catchup_limit, live, started[i])
-        lines = await self._told_of_backfills(records, begun)
-        old = await self._start(records, begun, _fired(line for each in lines.values() for line in each))
+        lines = await histories(
+            self._store, [one for one, step in zip(records, begun, strict=True) if fills_back(step)]
+        )
+        old = await self._start(records, begun, runs_told(line for each in lines.values() for line in each))
         await self._cancel(run for step in begun for run in step.cancels)
         settled: list[Settled] = []
         for at in range(0, len(records), WRITE_BATCH):
@@ -90,23 +89,13 @@ class Firing:
             for i, (record, step) in enumerate(zip(records, begun, strict=True))
             for fire in passed_over(record.progress, step)
         ]
-        there = await self._store.were_submitted([_run(records[i], fire) for i, fire in asked])
+        there = await self._store.were_submitted([run_of(records[i], fire) for i, fire in asked])
         found: dict[int, set[Fire]] = defaultdict(set)
         for (i, fire), is_there in zip(asked, there, strict=True):
             if is_there:
                 found[i].add(fire)
-        untold = {i: await _not_told(self._store, records[i], fires) for i, fires in found.items()}
+        untold = {i: await not_told(self._store, records[i], fires) for i, fires in found.items()}
         return {i: fires for i, fires in untold.items() if fires}
-
-    async def _told_of_backfills(
-        self, records: Sequence[ScheduleRecord], begun: Sequence[Begun]
-    ) -> dict[str, list[Line]]:
-        """The histories of schedules whose times of the past are to be made up for."""
-        return {
-            record.id: await self._store.schedules.history(record.id, count=ALL_LINES)
-            for record, step in zip(records, begun, strict=True)
-            if any(fire.origin is Origin.BACKFILL for fire in step.starts)
-        }
 
     async def _start(self, records: Sequence[ScheduleRecord], begun: Sequence[Begun], told: set[str]) -> set[str]:
         """Start all runs but for backfills that are told to have run; the ids of those that were started before."""
@@ -149,11 +138,11 @@ class Firing:
     ) -> list[Settled]:
         writes: list[Write] = []
         settled: list[Settled] = []
-        ran_before = [
-            await self._ran_before(record, step, old, lines.get(record.id, ()))
+        left_out = [
+            await ran_before(self._store, record, step, old, lines.get(record.id, ()))
             for record, step in zip(records, begun, strict=True)
         ]
-        for record, step, before in zip(records, begun, ran_before, strict=True):
+        for record, step, before in zip(records, begun, left_out, strict=True):
             done = _end(record, step, before, now_ms)
             writes.append(Write(record.id, record.rev, done.look_ms, done.progress, notes=done.notes))
             settled.append(Settled(replace(record, rev=record.rev + 1, progress=done.progress), done.notes))
@@ -162,25 +151,9 @@ class Firing:
         for i, (word, step) in enumerate(zip(words, begun, strict=True)):
             if word is not Written.OK:
                 settled[i] = Settled(records[i], word=word)
-                lost[records[i].id] = [fire for fire in step.starts if fire not in ran_before[i]]
+                lost[records[i].id] = [fire for fire in step.starts if fire not in left_out[i]]
         await self._absorb({one: fires for one, fires in lost.items() if fires})
         return settled
-
-    async def _ran_before(self, record: ScheduleRecord, step: Begun, old: set[str], lines: Sequence[Line]) -> set[Fire]:
-        """Times of a backfill whose runs are there, but for those that it started itself and could not say so."""
-        fires = {fire: record.schedule.run_id(fire) for fire in step.starts if fire.origin is Origin.BACKFILL}
-        there = {fire: run for fire, run in fires.items() if run in old}
-        if not there:
-            return set()
-        told = _fired(lines)
-        # Who could not say it did so after the oldest line that is kept, or all lines are kept.
-        since_ms = lines[-1].at_ms if len(lines) >= HISTORY_LINES else 0
-        jobs = await self._store.get(list(there.values()))
-        return {
-            fire
-            for (fire, run), job in zip(there.items(), jobs, strict=True)
-            if run in told or fire.at_ms > record.progress.after_ms or (job.created_ms if job else 0) < since_ms
-        }
 
     async def _absorb(self, lost: Mapping[str, Sequence[Fire]]) -> None:
         """Somebody changed these schedules after their runs were started: those are told all the same."""
@@ -190,7 +163,7 @@ class Firing:
             now_ms = await self._store.now_ms()
             writes: list[Write] = []
             for record in await self._store.schedules.get(list(lost)):
-                untold = await self._untold(record, lost[record.id]) if record else []
+                untold = await left_untold(self._store, record, lost[record.id]) if record else []
                 if record and untold:
                     progress, notes = recalled(record.schedule, record.progress, untold)
                     writes.append(Write(record.id, record.rev, look_at(progress, now_ms), progress, notes=notes))
@@ -198,15 +171,6 @@ class Firing:
             lost = {
                 write.id: lost[write.id] for write, word in zip(writes, words, strict=True) if word is Written.CHANGED
             }
-
-    async def _untold(self, record: ScheduleRecord, started: Sequence[Fire]) -> list[Fire]:
-        """Which of these fires the schedule will not come upon any more, and no other replica has told of."""
-        left = [fire for fire in started if not comes_upon(record.schedule, record.progress, fire)]
-        runs = [record.schedule.run_id(fire) for fire in left]
-        if not left or record.progress.last_run == runs[-1]:
-            return []
-        told = _fired(await self._store.schedules.history(record.id, count=RECENT_LINES + len(left)))
-        return [fire for fire, run in zip(left, runs, strict=True) if run not in told]
 
 
 def _jobs(record: ScheduleRecord, step: Begun) -> Iterator[NewJob]:
@@ -216,42 +180,8 @@ def _jobs(record: ScheduleRecord, step: Begun) -> Iterator[NewJob]:
         yield record.definition.job(fire, tells_end=tells, is_one_of_many=is_one_of_many)
 
 
-def _run(record: ScheduleRecord, fire: Fire) -> tuple[str, str]:
-    return record.id, record.schedule.run_id(fire)
-
-
-def _fired(lines: Iterable[Line]) -> set[str]:
-    return {line.note.run for line in lines if line.note.what is What.FIRED and line.note.run is not None}
-
-
 def _end(record: ScheduleRecord, step: Begun, ran_before: set[Fire], now_ms: int) -> Concluded:
     try:
         return conclude(record.schedule, record.progress, step, ran_before, now_ms)
     except ValueError as error:
         return broken(record.progress, step, now_ms, f"its times cannot be told: {error}")
-
-
-async def _not_told(store: Store, record: ScheduleRecord, started: set[Fire]) -> set[Fire]:
-    """Those of these fires that the history does not tell of; a backfill may have come to a time before its turn."""
-    if not started:
-        return set()
-    told = _fired(await store.schedules.history(record.id, count=ALL_LINES))
-    return {fire for fire in started if record.schedule.run_id(fire) not in told}
-
-
-async def up_to_date(store: Store, record: ScheduleRecord, now_ms: int) -> tuple[ScheduleRecord, tuple[Note, ...]]:
-    """A schedule that is to be changed, with the runs that somebody started who could not say so, and what to tell."""
-    asked = perhaps_started(record.progress, now_ms)
-    there = await store.were_submitted([_run(record, fire) for fire in asked])
-    untold = await _not_told(store, record, {fire for fire, is_there in zip(asked, there, strict=True) if is_there})
-    if not untold:
-        return record, ()
-    started = [fire for fire in asked if fire in untold]
-    progress, notes = recalled(record.schedule, record.progress, started)
-    return replace(record, progress=progress), notes
-
-
-async def apply(store: Store, record: ScheduleRecord, progress: Progress, notes: Sequence[Note], now_ms: int) -> bool:
-    """Write a schedule's progress, and wake cron; False if the schedule changed meanwhile."""
-    write = Write(record.id, record.rev, look_at(progress, now_ms), progress, notes=notes, ring=True)
-    return await store.schedules.write([write]) == [Written.OK]

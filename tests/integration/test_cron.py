@@ -16,10 +16,10 @@ from taskflow_cron import tick
 from taskflow_cron.tick import Ticked, Ticker
 from taskflow_domain import Fire, Overlap, What
 from taskflow_domain.changing import redefined, resumed
-from taskflow_streams import Full, NewJob, Store, Submitted, Unavailable, Write, Written, apply
+from taskflow_streams import Full, NewJob, Store, Submitted, Unavailable, Write, Written
 from taskflow_streams.embedded import EmbeddedServer
 from tests.support.engine import START_MS, Clock, record
-from tests.support.schedules import a_schedule, birth, births, definition, fired, notes, pause, reread
+from tests.support.schedules import a_schedule, apply, birth, births, definition, fired, notes, pause, reread
 from tests.support.working import PATIENCE_S, until
 
 MADE_MS = START_MS + 30_000

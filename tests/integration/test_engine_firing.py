@@ -14,10 +14,21 @@ import pytest
 from taskflow_domain import Backfill, Fire, JobStatus, Note, Origin, Over, Overlap, Progress, What
 from taskflow_domain.changing import canceled, paused, redefined, resumed
 from taskflow_domain.firing import look_at
-from taskflow_streams import Firing, NewJob, ScheduleRecord, Settled, Store, Write, Written, apply, firing, up_to_date
+from taskflow_streams import Firing, NewJob, ScheduleRecord, Settled, Store, Write, Written, firing, up_to_date
 from tests.support.engine import START_MS, Clock, Worker, a_worker, record, settle, statuses
 from tests.support.picture import take
-from tests.support.schedules import Died, a_schedule, before_write, births, definition, dying, fired, notes, reread
+from tests.support.schedules import (
+    Died,
+    a_schedule,
+    apply,
+    before_write,
+    births,
+    definition,
+    dying,
+    fired,
+    notes,
+    reread,
+)
 
 MADE_MS = START_MS + 30_000
 FIRST_MS = START_MS + 60_000  # when a schedule of each minute fires that was made then

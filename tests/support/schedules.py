@@ -12,10 +12,10 @@ from typing import Any
 from unittest.mock import patch
 
 from taskflow_cron.tick import Ticker
-from taskflow_domain import Note, Schedule, What
+from taskflow_domain import Note, Progress, Schedule, What
 from taskflow_domain.changing import first_progress, paused
 from taskflow_domain.firing import look_at
-from taskflow_streams import Definition, Line, NewJob, ScheduleRecord, Store, Submitted, Write, Written, apply
+from taskflow_streams import Definition, Line, NewJob, ScheduleRecord, Store, Submitted, Write, Written
 from tests.support.engine import HANDLER, QUEUE, settle
 
 ALL_LINES = 10_000
@@ -49,6 +49,12 @@ async def reread(store: Store, one: ScheduleRecord | Write) -> ScheduleRecord:
     [record] = await store.schedules.get([one.id])
     assert record is not None, f"there is no schedule {one.id}"
     return record
+
+
+async def apply(store: Store, record: ScheduleRecord, progress: Progress, notes: Sequence[Note], now_ms: int) -> bool:
+    """Write a schedule's progress, and wake cron; False if the schedule changed meanwhile."""
+    write = Write(record.id, record.rev, look_at(progress, now_ms), progress, notes=notes, ring=True)
+    return await store.schedules.write([write]) == [Written.OK]
 
 
 async def pause(store: Store, one: ScheduleRecord, reason: str | None = None) -> None:
