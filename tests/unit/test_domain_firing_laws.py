@@ -167,6 +167,18 @@ class Machine(RuleBasedStateMachine):
         """A cron, or one more."""
         self._begins(self.world.settling(), count)
 
+    @rule(count=st.integers(2, 6), later_ms=st.sampled_from([0, 3 * SECOND, MINUTE]))
+    def cron_comes_in_time_and_dies(self, count: int, later_ms: int) -> None:
+        """With its work half done; the next one comes later."""
+        world = self.world
+        if world.look_ms is not None and world.look_ms > world.now_ms:
+            self.tasks = []
+            world.now_ms = world.look_ms
+        world.do(world.settling(), count)
+        if later_ms > LIFE_MS:
+            self.tasks = []
+        world.sleep(later_ms)
+
     @rule(count=st.integers(1, 3))
     def somebody_pauses(self, count: int) -> None:
         """It rests."""
