@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
-from taskflow_domain.changing import has_run_out, moved
+from taskflow_domain.changing import moved
 from taskflow_domain.line import Line
 from taskflow_domain.rhythm import GRACE_MS, Catchup, Drop, Why
 from taskflow_domain.schedules import (
@@ -75,18 +75,6 @@ def tells_end(schedule: Schedule, fire: Fire) -> bool:
     return schedule.overlap in ONE_AT_A_TIME or fire.overlap in ONE_AT_A_TIME
 
 
-def passed_over(progress: Progress, begun: Begun) -> list[Fire]:
-    """Fires that this step is the first not to start, or to give up.
-
-    Somebody may have started them who died before he could say so.
-    """
-    gone = [fire for fire, _ in begun.skips if fire in progress.waiting]
-    next_ms = progress.next_ms
-    if next_ms is None or next_ms > begun.settled_ms or Fire(next_ms) in begun.starts:
-        return gone
-    return [*gone, Fire(next_ms)]
-
-
 def begin(
     schedule: Schedule,
     progress: Progress,
@@ -98,7 +86,7 @@ def begin(
     """What to do now; nothing if its times cannot be told, which `conclude` will say.
 
     `live` are the runs of `progress.active` that have not ended, if `wants_states`.  `started`: fires whose runs are
-    there already, so that they are not passed over whatever else has come up: see `passed_over`.
+    there already, so that they are not passed over whatever else has come up: see `untold.passed_over`.
     """
     try:
         due, drops, settled_ms = _due(schedule, progress, now_ms, catchup_limit, started)
@@ -175,45 +163,6 @@ def broken(progress: Progress, begun: Begun | None, now_ms: int, why: str) -> Co
     pause = progress.pause if is_known else Pause(now_ms, why)
     progress = replace(progress, next_ms=None, due_ms=None, pause=pause)
     return Concluded(progress, () if is_known else (Note(What.PAUSED, why=why),), None)
-
-
-def comes_upon(schedule: Schedule, progress: Progress, fire: Fire) -> bool:
-    """Whether a schedule will still come to a fire."""
-    if fire in progress.waiting:
-        return True
-    if fire.origin is Origin.BACKFILL:
-        rest = [each for each in progress.backfills if each.key == fire.key]
-        return any(each.after_ms < fire.at_ms <= each.to_ms for each in rest)
-    if fire.origin is Origin.TRIGGER or progress.pause is not None or progress.over is not None:
-        return False
-    return fire.at_ms > progress.after_ms and schedule.rhythm.next_after_ms(fire.at_ms - 1) == fire.at_ms
-
-
-def perhaps_started(progress: Progress, now_ms: int) -> list[Fire]:
-    """Fires that somebody may have started who died before he could say so: who changes the schedule asks for them."""
-    if progress.next_ms is None or progress.due_ms is None or progress.due_ms > now_ms:
-        return list(progress.waiting)
-    return [*progress.waiting, Fire(progress.next_ms)]
-
-
-def recalled(schedule: Schedule, progress: Progress, started: Sequence[Fire]) -> tuple[Progress, tuple[Note, ...]]:
-    """With runs that were started, and of which it does not know."""
-    runs = tuple(schedule.run_id(fire) for fire in started)
-    notes = [Note(What.FIRED, fire.at_ms, fire.origin, run=run) for fire, run in zip(started, runs, strict=True)]
-    times = [fire.at_ms for fire in started if fire.origin is Origin.SCHEDULE]
-    before = progress.over
-    progress = replace(
-        progress,
-        runs=progress.runs + len(times),
-        active=(*progress.active, *runs)[-MOST_ACTIVE:],
-        waiting=tuple(fire for fire in progress.waiting if fire not in started),
-        last_ms=started[-1].at_ms,
-        last_run=runs[-1],
-    )
-    progress = moved(schedule, progress, max([progress.after_ms, *times]), is_full=has_run_out(schedule, progress))
-    if progress.over is not None and before is None:
-        notes.append(Note(What.ENDED, why=progress.over))
-    return progress, tuple(notes)
 
 
 def look_at(progress: Progress, now_ms: int) -> int | None:

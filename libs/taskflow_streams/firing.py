@@ -19,11 +19,10 @@ from taskflow_domain.firing import (
     broken,
     conclude,
     look_at,
-    passed_over,
-    recalled,
     tells_end,
     wants_states,
 )
+from taskflow_domain.untold import passed_over, recalled
 from taskflow_streams.records import NewJob, Submitted
 from taskflow_streams.schedules import Line, ScheduleRecord, Write, Written
 from taskflow_streams.store import Store

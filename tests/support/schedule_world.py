@@ -29,15 +29,12 @@ from taskflow_domain.firing import (
     Begun,
     begin,
     broken,
-    comes_upon,
     conclude,
     look_at,
-    passed_over,
-    perhaps_started,
-    recalled,
     tells_end,
     wants_states,
 )
+from taskflow_domain.untold import comes_upon, passed_over, perhaps_started, recalled
 
 NOON = ms_of_iso("2026-01-01T12:00:00Z")
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000

@@ -13,7 +13,7 @@ import pytest
 
 from taskflow_domain import Fire, Origin, Over, Overlap, What
 from taskflow_domain.firing import BACKFILL_CHUNK, LOOK_AGAIN_MS
-from tests.support.schedule_world import DAY, HOUR, MINUTE, NOON, SECOND, World, a_schedule
+from tests.support.schedule_world import DAY, HOUR, MINUTE, NOON, SECOND, Steps, World, a_schedule
 
 HALF = 30 * SECOND
 
@@ -640,3 +640,58 @@ def test_a_run_is_told_once_whatever_is_changed_while_it_is_started(change: str,
     is_run = world.schedule.run_id(Fire(NOON + MINUTE)) in world.runs
     assert told.count(What.FIRED) == is_run
     assert told.count(What.SKIPPED) <= (not was_run)
+
+
+def test_a_trigger_that_was_started_and_not_told_is_not_skipped_for_the_run_beside_it() -> None:
+    """Whoever started both died, and the next cron comes too late for the schedule's own time."""
+    world = a_world()
+    world.sleep(HALF - SECOND)
+    world.do(world.triggering("t", Overlap.SKIP), 2)  # it is asked for
+    world.sleep(SECOND)
+    world.do(world.settling(), 5)
+    assert len(world.runs) == 2
+    world.sleep(10 * MINUTE)
+
+    world.settle()
+
+    assert world.tale[:2] == ["fired 11:59:59 trigger", "fired 12:00"]
+    assert not [line for line in world.tale if line.startswith("skipped") and "trigger" in line]
+
+
+@pytest.mark.parametrize("ask", [World.pausing, lambda world: world.triggering("t"), lambda world: world.updating()])
+def test_a_run_that_is_told_by_who_changes_the_schedule_counts(ask: Callable[[World], Steps]) -> None:
+    """Whoever started it died; it is one of the runs that there may be, and is in the way of others."""
+    world = a_world(max_runs=2, overlap=Overlap.SKIP)
+    world.sleep(HALF)
+    world.do(world.settling(), 4)
+    assert len(world.runs) == 1
+
+    world.do(ask(world))
+    world.do(world.resuming())
+    world.sleep(MINUTE)
+    world.settle()
+    world.end_all()
+    world.forward(HOUR)
+
+    own = [line for line in world.tale if "trigger" not in line]
+    assert [line for line in own if line.split()[0] not in ("paused", "resumed", "updated")] == [
+        "fired 12:00", "skipped 12:01 overlap", "fired 12:02", "ended max_runs",
+    ]  # fmt: skip
+    assert world.progress.runs == 2
+
+
+def test_runs_of_a_backfill_are_not_taken_for_those_of_the_schedule() -> None:
+    """It comes to times that the schedule has not come to, while that rests; they do not use up its runs."""
+    world = a_world(max_runs=2)
+    world.do(world.pausing())
+    world.sleep(10 * MINUTE)
+    world.do(world.backfilling(NOON, NOON + 5 * MINUTE))
+    world.settle()
+
+    world.do(world.updating(jitter_ms=0))
+    world.do(world.resuming())
+    world.forward(HOUR)
+
+    assert world.tale[7:] == [
+        "updated", "skipped 12:00-12:09 (10) paused", "resumed", "fired 12:10", "fired 12:11", "ended max_runs",
+    ]  # fmt: skip
