@@ -10,8 +10,9 @@ the schedule gets other times, before it is taken up again.  No run is started t
 from collections.abc import Sequence
 from dataclasses import replace
 
+from taskflow_domain.beginning import Begun
 from taskflow_domain.changing import has_run_out, moved
-from taskflow_domain.firing import MOST_ACTIVE, Begun
+from taskflow_domain.firing import MOST_ACTIVE
 from taskflow_domain.schedules import Fire, Note, Origin, Progress, Schedule, What
 
 

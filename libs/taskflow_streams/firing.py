@@ -12,16 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from taskflow_domain import TERMINAL, Fire, Note, partition_of
-from taskflow_domain.firing import (
-    Begun,
-    Concluded,
-    begin,
-    broken,
-    conclude,
-    look_at,
-    tells_end,
-    wants_states,
-)
+from taskflow_domain.beginning import Begun, begin, tells_end, wants_states
+from taskflow_domain.firing import Concluded, broken, conclude, look_at
 from taskflow_domain.untold import passed_over, recalled
 from taskflow_streams.records import NewJob, Submitted
 from taskflow_streams.schedules import Line, ScheduleRecord, Write, Written

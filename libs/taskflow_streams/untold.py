@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from taskflow_domain import Fire, Note, Origin, What
-from taskflow_domain.firing import Begun
+from taskflow_domain.beginning import Begun
 from taskflow_domain.untold import comes_upon, perhaps_started, recalled
 from taskflow_streams.schedules import HISTORY_LINES, Line, ScheduleRecord
 from taskflow_streams.store import Store

@@ -30,7 +30,8 @@ from taskflow_api.schedule_change import (
     telling_times,
 )
 from taskflow_domain import Backfill, Overlap, Schedule, iso_of_ms
-from taskflow_domain.firing import times_of
+from taskflow_domain.beginning import times_of
+from taskflow_domain.times import MAX_MS
 from taskflow_streams import ScheduleRecord, Write
 
 router = APIRouter(prefix=PREFIX, tags=["schedules"])
@@ -54,7 +55,8 @@ async def backfill_schedule(request: Request) -> Response:
     """Start the jobs of times that are past, at most 10,000; also while the schedule is paused or has ended.
 
     Those that have run are left out unless `rerun` is true, so that the request can be repeated.  Times before
-    `start_at` and after `end_at` are none of the schedule's; an interval has none before it began to count.
+    `start_at` and after `end_at` are none of the schedule's; an interval has none before it began to count.  Times that
+    are about to be fired, or caught up after a downtime, are left to that: `to` in the answer is as far as this goes.
     """
     api, ref = api_of(request), ref_of(request)
     store = api.store
@@ -68,7 +70,7 @@ async def backfill_schedule(request: Request) -> Response:
     await api.headroom.check(store)
     backfill = Backfill(
         max(0, body.from_ - 1),
-        body.to,
+        min(body.to, _settled_ms(record)),
         Overlap(body.overlap) if body.overlap else _overlap_of(record.schedule),
         secrets.token_hex(KEY_BYTES) if body.rerun else "",
     )
@@ -88,9 +90,15 @@ async def backfill_schedule(request: Request) -> Response:
     else:
         refuse_canceled(record)
     return answer({
-        "count": count, "from": iso_of_ms(body.from_), "to": iso_of_ms(body.to), "overlap": backfill.overlap,
-        "rerun": body.rerun,
+        "count": count, "from": iso_of_ms(body.from_), "to": iso_of_ms(max(backfill.to_ms, body.from_)),
+        "overlap": backfill.overlap, "rerun": body.rerun,
     })  # fmt: skip
+
+
+def _settled_ms(record: ScheduleRecord) -> int:
+    """Up to where all times have been fired or passed over; a schedule that rests comes to none by itself."""
+    progress = record.progress
+    return MAX_MS if progress.pause is not None or progress.over is not None else progress.after_ms
 
 
 def _overlap_of(schedule: Schedule) -> Overlap:

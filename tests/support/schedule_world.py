@@ -24,16 +24,9 @@ from taskflow_domain import (
     iso_of_ms,
     ms_of_iso,
 )
+from taskflow_domain.beginning import Begun, begin, tells_end, wants_states
 from taskflow_domain.changing import canceled, first_progress, paused, redefined, resumed
-from taskflow_domain.firing import (
-    Begun,
-    begin,
-    broken,
-    conclude,
-    look_at,
-    tells_end,
-    wants_states,
-)
+from taskflow_domain.firing import broken, conclude, look_at
 from taskflow_domain.untold import comes_upon, passed_over, perhaps_started, recalled
 
 NOON = ms_of_iso("2026-01-01T12:00:00Z")

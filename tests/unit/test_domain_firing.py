@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from taskflow_domain import Fire, Origin, Over, Overlap, What
-from taskflow_domain.firing import BACKFILL_CHUNK, LOOK_AGAIN_MS
+from taskflow_domain.beginning import BACKFILL_CHUNK
+from taskflow_domain.firing import LOOK_AGAIN_MS
 from tests.support.schedule_world import DAY, HOUR, MINUTE, NOON, SECOND, Steps, World, a_schedule
 
 HALF = 30 * SECOND
