@@ -1,6 +1,8 @@
 """Schedules as requests name them, and changes of them by compare-and-set: computed again if another came first."""
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +16,9 @@ from taskflow_domain import Note, Over, Progress, canonical_id
 from taskflow_domain.firing import look_at
 from taskflow_streams import ScheduleRecord, Store, Write, Written, up_to_date
 
-TRIES: Final = 20  # each lost race means that somebody else's change went through
+TRIES: Final = 30  # each lost race means that somebody else's change went through
+FIRST_PAUSE_S: Final = 0.001
+LONGEST_PAUSE_S: Final = 0.2
 NO_SCHEDULE: Final = "There is no such schedule."
 REF: Final[dict[str, Any]] = {
     "name": "ref",
@@ -57,7 +61,7 @@ async def find_schedule(store: Store, ref: str) -> ScheduleRecord:
 
 async def change_schedule(store: Store, ref: str, change: Change) -> ScheduleRecord:
     """The schedule after a change.  What gives no `Write` changes nothing."""
-    for _ in range(TRIES):
+    async for _ in tries():
         record = await find_schedule(store, ref)
         now_ms = await store.now_ms()
         with telling_times(record):
@@ -68,6 +72,14 @@ async def change_schedule(store: Store, ref: str, change: Change) -> ScheduleRec
         if await write_change(store, replace(write, notes=(*told, *write.notes))):
             return await find_schedule(store, record.id)
     raise too_busy(ref)
+
+
+async def tries() -> AsyncIterator[int]:
+    """Tries of a change, with a pause before each but the first: the more that lost, the longer, and never in step."""
+    for i in range(TRIES):
+        if i:
+            await asyncio.sleep(random.uniform(0, min(FIRST_PAUSE_S * 2**i, LONGEST_PAUSE_S)))
+        yield i
 
 
 async def write_change(store: Store, write: Write) -> bool:

@@ -26,11 +26,11 @@ from taskflow_api.schedule_bodies import TriggerSchedule
 from taskflow_api.schedule_change import (
     NO_SCHEDULE,
     REF,
-    TRIES,
     find_schedule,
     ref_of,
     refuse_canceled,
     too_busy,
+    tries,
     write_change,
 )
 from taskflow_api.schedule_present import reason_of
@@ -86,10 +86,13 @@ async def _fire(store: Store, record: ScheduleRecord, key: str | None, overlap: 
 
 
 async def _carry_out(api: Api, schedule_id: str, fire: Fire) -> str:
-    """Write it down, and settle the schedule until it is known what became of it."""
+    """Write it down, and settle the schedule until it is known what became of it.
+
+    Once it is written down it is cron's too: when others change the schedule all the time, that is the answer.
+    """
     store, firing = api.store, Firing(api.store, api.settings.catchup_limit)
     is_asked = False
-    for _ in range(TRIES):
+    async for _ in tries():
         record = await find_schedule(store, schedule_id)
         if fire not in record.progress.waiting:
             [has_run] = await store.were_submitted([(record.id, record.schedule.run_id(fire))])
@@ -105,6 +108,8 @@ async def _carry_out(api: Api, schedule_id: str, fire: Fire) -> str:
         [settled] = await firing.settle([record], await store.now_ms())
         if settled.word is Written.OK and fire in settled.record.progress.waiting:
             return "buffered"
+    if is_asked:
+        return "buffered"
     raise too_busy(schedule_id)
 
 

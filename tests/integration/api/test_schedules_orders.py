@@ -140,6 +140,20 @@ async def test_times_of_the_past_are_made_up_for(door: Door, clock: Clock) -> No
     assert (await door.look(ref))["runs"] == 0  # at its own times
 
 
+async def test_times_that_come_by_themselves_are_left_to_that(door: Door, clock: Clock) -> None:
+    """What cron is yet to fire or to catch up is not made up for too: it would be told twice."""
+    ref = (await door.schedule(cron="* * * * *", start_at=MIDNIGHT))["id"]
+    await crons_work(door.store)
+    clock.forward(150)
+
+    answer = await door.order(ref, "backfill", **{"from": MIDNIGHT, "to": "2026-01-01T00:02:30Z"})
+    await crons_work(door.store)
+
+    assert (answer["count"], answer["to"]) == (1, MIDNIGHT)
+    fired = [line["fire_at"][11:16] for line in await told(door, ref, "fired")]
+    assert fired == ["00:00", "00:01", "00:02"]
+
+
 async def test_what_has_run_is_left_out_unless_it_is_to_run_again(door: Door, clock: Clock) -> None:
     """So the request can be repeated; `rerun` makes new jobs each time."""
     ref = (await door.schedule(cron="*/20 * * * *", paused=True))["id"]

@@ -182,6 +182,16 @@ async def test_of_many_requests_with_one_key_one_makes_the_run(door: Door, overl
     assert list((await births(door.store)).values()) == [1]
 
 
+async def test_many_at_once_are_all_served(door: Door) -> None:
+    """Each gets a job of its own, and none is refused only because others came too."""
+    ref = (await door.schedule(**RARELY))["id"]
+    answers = await asyncio.gather(*(trigger(door, ref) for _ in range(40)))
+    await crons_work(door.store)
+
+    assert [answer.status_code for answer in answers] == [200] * 40
+    assert {answer.json()["job_id"] for answer in answers} == set(await births(door.store))
+
+
 async def test_one_that_waits_is_asked_for_once(door: Door) -> None:
     """The request again finds it waiting, and then run."""
     ref = (await door.schedule(**RARELY, overlap="buffer_all"))["id"]
