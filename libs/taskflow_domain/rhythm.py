@@ -66,7 +66,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Catchup:
-    """How many missed times are made up for, and how old they may be."""
+    """How many missed times are made up for, and how long ago they may have been due."""
 
     limit: int
     window_ms: int | None = None
@@ -120,13 +120,13 @@ class Rhythm:
         """What to do at a moment, when all fire times up to `after_ms` are settled."""
         missed_ms = self._last(after_ms, now_ms - GRACE_MS - 1)
         fresh = list(self._due_by(missed_ms, now_ms))
-        old_ms = after_ms if catchup.window_ms is None else now_ms - catchup.window_ms - 1
-        kept = self._latest(max(after_ms, old_ms), missed_ms, catchup.limit)
+        old_ms = after_ms if catchup.window_ms is None else self._last(after_ms, now_ms - catchup.window_ms - 1)
+        kept = self._latest(old_ms, missed_ms, catchup.limit)
         dropped_ms = kept[0] - 1 if kept else missed_ms
         whole = replace(self, jitter_ms=0)  # when they were due does not matter any more
         drops = (
             whole.passed(after_ms, min(old_ms, dropped_ms), Why.CATCHUP_WINDOW),
-            whole.passed(max(after_ms, old_ms), dropped_ms, Why.CATCHUP_LIMIT),
+            whole.passed(old_ms, dropped_ms, Why.CATCHUP_LIMIT),
         )
         fires = (*kept, *fresh)
         following = self.next_after_ms(fires[-1] if fires else missed_ms)
@@ -143,11 +143,10 @@ class Rhythm:
         return Drop(why, counted[0], counted[-1], len(counted))
 
     def _last(self, after_ms: int, until_ms: int) -> int:
-        """The last time of a span; `after_ms` if there is none."""
-        counted = self._counted(after_ms, until_ms)
-        if len(counted) <= MOST_COUNTED:
-            return counted[-1] if counted else after_ms
-        low_ms, high_ms = counted[-1] - 1, until_ms  # there is a time after the one, and none after the other
+        """The last time of a span by when it is due; `after_ms` if there is none."""
+        if next(self._due_by(after_ms, until_ms), None) is None:
+            return after_ms
+        low_ms, high_ms = after_ms, until_ms  # there is a time after the one, and none after the other
         while high_ms - low_ms > 1:
             middle_ms = (low_ms + high_ms) // 2
             if next(self._due_by(middle_ms, until_ms), None) is None:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from time import monotonic
 
 from taskflow_domain import What
+from taskflow_domain.rhythm import GRACE_MS
 from taskflow_runtime.logs import Log, get_log
 from taskflow_runtime.standing import StandingRead
 from taskflow_streams import Firing, ScheduleRecord, Settled, Store, Unavailable, Write
 
 AHEAD_MS = 100  # reading a thousand schedules takes some 20 ms
 TAKE = 1000  # schedules in one pass: all their runs are started before the first record is written
+MISSED = 10  # of them those that were missed: to count what each missed takes some 10 ms, and others fire in time
 LONGEST_SLEEP_MS = 1_000  # so that a stop is noticed
 LONGEST_BLOCK_MS = 10_000  # of a read that a pass does not wait for
 TOLD = {What.SKIPPED: "info", What.ENDED: "info", What.PAUSED: "warning"}  # each by itself; the others are counted
@@ -61,6 +63,7 @@ class Ticker:
             self._fails(schedule_id, error)
         self._in_hand |= {record.id: (look_ms, record) for look_ms, record in taken.records}
         due = [record for look_ms, record in self._in_hand.values() if look_ms <= taken.now_ms]
+        due = _at_once(due, taken.now_ms)
         if due:
             fresh = {record.id for _, record in taken.records}
             same = await self._schedules.unchanged([record for record in due if record.id not in fresh])
@@ -125,3 +128,10 @@ class Ticker:
                         f"schedule.{note.what}", schedule=one.record.id, why=note.why, run=note.run, count=note.count
                     )
         return Ticked(fired, skipped)
+
+
+def _at_once(due: Sequence[ScheduleRecord], now_ms: int) -> list[ScheduleRecord]:
+    """Those to settle in this pass: all that have just come, and some that were missed; the rest stays in hand."""
+    missed = [record for record in due if (record.progress.due_ms or now_ms) < now_ms - GRACE_MS]
+    later = {record.id for record in missed[MISSED:]}
+    return [record for record in due if record.id not in later]

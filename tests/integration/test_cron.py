@@ -118,6 +118,23 @@ async def test_all_that_are_due_are_fired_however_many(
     assert len(await births(store)) == 100
 
 
+async def test_what_was_missed_does_not_hold_up_what_comes_in_its_time(store: Store, clock: Clock) -> None:
+    """After a downtime there may be much to count; schedules are settled a few at a time, and all others at once."""
+    missed = [birth(store, clock.now_ms) for _ in range(50)]
+    await store.schedules.write(missed)
+    clock.forward(86_400)
+    fresh = [await a_schedule(store, start_ms=clock.now_ms, interval_ms=MINUTE_MS) for _ in range(3)]
+    ticker = a_ticker(store)
+
+    ticked, wait_ms = await ticker.settle()
+    assert (ticked.fired, wait_ms) == (3, 0)
+    assert [len(await notes(store, one)) for one in fresh] == [1, 1, 1]
+    assert sum([bool(await notes(store, one)) for one in missed]) == tick.MISSED
+
+    await works(ticker)
+    assert [len(await fired(store, one)) for one in missed] == [5] * 50
+
+
 async def test_schedules_fire_in_all_partitions(wide_store: Store) -> None:
     """Those of a partition live there."""
     store, clock = wide_store, Clock(wide_store, MADE_MS)

@@ -86,6 +86,16 @@ def test_what_is_exactly_as_old_as_the_window_is_made_up_for() -> None:
     assert dropped.fires[0] == NOON + 3 * MINUTE
 
 
+def test_jitter_makes_no_time_older_than_the_window() -> None:
+    """What counts is when a time was due, or jitter longer than the window would cost runs."""
+    rhythm = Rhythm(parse_cron("0 * * * *"), "s", jitter_ms=HOUR - SECOND)
+    [late_ms] = [ms for ms in range(NOON, NOON + DAY, HOUR) if ms + 30 * MINUTE < rhythm.due_ms(ms)][:1]
+    now_ms = rhythm.due_ms(late_ms) + 15 * SECOND
+
+    assert rhythm.plan(late_ms - 1, now_ms, Catchup(5, MINUTE)).fires == (late_ms,)
+    assert rhythm.plan(late_ms - 1, now_ms + MINUTE, Catchup(5, MINUTE)).fires == ()
+
+
 @pytest.mark.parametrize("window_ms", [None, 10 * MINUTE])
 def test_a_year_of_missed_seconds_is_told_in_a_moment(window_ms: int | None) -> None:
     """Without counting thirty million of them."""
@@ -188,7 +198,7 @@ def test_a_plan_is_what_counting_one_by_one_would_give(
     times = list(takewhile(lambda ms: ms <= now_ms, rhythm.times_after(NOON)))
     due = [ms for ms in times if rhythm.due_ms(ms) <= now_ms]
     missed = [ms for ms in due if rhythm.due_ms(ms) < now_ms - GRACE_MS]
-    old = [ms for ms in missed if window_ms is not None and ms < now_ms - window_ms]
+    old = [ms for ms in missed if window_ms is not None and rhythm.due_ms(ms) < now_ms - window_ms]
     recent = missed[len(old) :]
     too_many = recent[: max(0, len(recent) - limit)]
 
