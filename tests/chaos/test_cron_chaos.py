@@ -56,16 +56,17 @@ class Crons:
         self.alive.append(Process("cron", self.url, self.folder, TASKFLOW_CRON_HOLD_S=str(HOLD_S)))
 
     async def kill_now_and_then(self, store: Store, until_ms: int) -> None:
-        """SIGKILL one about every second, or both, mostly just when all schedules fire; others take their places.
+        """SIGKILL one about every second, or both, mostly just when schedules fire; others take their places.
 
         Now and then one is only frozen, for longer than others leave its schedules to it, and goes on where it was.
         """
         while (now_ms := await store.now_ms()) < until_ms:
-            pause_s = self.dice.uniform(0.2, 1.6)
-            if self.dice.random() < 0.7:
-                pause_s = (-now_ms % EVERY_MS) / 1000 + self.dice.choice((0, 1)) + self.dice.uniform(0, 0.03)
-            await asyncio.sleep(pause_s)
-            if self.dice.random() < 0.2:
+            if self.dice.random() < 0.3:
+                await asyncio.sleep(self.dice.uniform(0.2, 1.6))
+            else:
+                await asyncio.sleep((-now_ms % EVERY_MS) / 1000 + self.dice.choice((0, 1)))
+                await something_happens(store)
+            if self.killed >= 6 * (self.frozen + 1):
                 await self.freeze()
                 continue
             for victim in self.dice.sample(self.alive, self.dice.choice((1, 2))):
@@ -111,6 +112,17 @@ def schedules(store: Store, now_ms: int, first_ms: int) -> Iterator[tuple[Write,
         yield birth(store, now_ms, **rules), [start_ms + n * EVERY_MS for n in range(SECONDS)]
 
 
+async def something_happens(store: Store) -> None:
+    """Wait for an event: most of them are births, in the moment in which schedules fire."""
+    home = store.partitions[0]
+    before = await home.redis.xlen(home.keys("events"))
+
+    async def is_more() -> bool:
+        return bool(await home.redis.xlen(home.keys("events")) > before)
+
+    await until(is_more, "an event")
+
+
 async def work(store: Store, stop: asyncio.Event) -> None:
     """Run what there is, at once, and remove what has ended; some of it is deleted while it runs."""
     dice = random.Random(SEED)
@@ -143,7 +155,7 @@ async def test_each_time_is_started_exactly_once_while_crons_are_killed(tmp_path
             words = await store.schedules.write([write for write, _ in expected.values()])
             assert set(words) == {Written.OK}
             await crons.kill_now_and_then(store, first_ms + SECONDS * EVERY_MS)
-            await until(lambda: all_are_over(store, list(expected)), "the end of all schedules", LATE_S)
+            await until(lambda: all_are_over(store, list(expected), crons), "the end of all schedules", LATE_S)
             await asyncio.sleep(2 * QUICK_MS / 1000)
         finally:
             stop.set()
@@ -155,8 +167,11 @@ async def test_each_time_is_started_exactly_once_while_crons_are_killed(tmp_path
     assert not found, "\n".join([f"{crons.killed} were killed", *found[:50]])
 
 
-async def all_are_over(store: Store, ids: list[str]) -> bool:
+async def all_are_over(store: Store, ids: list[str], crons: Crons) -> bool:
     """Whether nothing more will come of any."""
+    assert [one.out.read_text() for one in crons.alive if one.popen.poll() is not None] == [], (
+        "some ended by themselves"
+    )
     return all(record is not None and record.progress.is_done for record in await store.schedules.get(ids))
 
 
