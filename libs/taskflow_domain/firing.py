@@ -104,7 +104,7 @@ def _notes(schedule: Schedule, progress: Progress, begun: Begun, started: Sequen
             for fire in begun.starts
         ),
         *(
-            Note(What.BUFFERED, fire.at_ms, fire.origin, run=in_the_way)
+            Note(What.BUFFERED, fire.at_ms, fire.origin, _cancels(schedule, fire), in_the_way)
             for fire in begun.waiting
             if fire not in told_before
         ),
@@ -113,6 +113,12 @@ def _notes(schedule: Schedule, progress: Progress, begun: Begun, started: Sequen
             for fire, why in begun.skips
         ),
     ]
+
+
+def _cancels(schedule: Schedule, fire: Fire) -> Overlap | None:
+    """The policy, if it cancels what is active."""
+    policy = fire.overlap or schedule.overlap
+    return policy if policy is Overlap.CANCEL_PREVIOUS else None
 
 
 def _is_plain_backfill(fire: Fire) -> bool:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from taskflow_api.paths import PREFIX
 from taskflow_api.present import answer, compact, iso
-from taskflow_domain import Note, Origin, Over, Schedule, What, Why, datetime_of_ms, iso_of_ms
+from taskflow_domain import Note, Origin, Over, Overlap, Schedule, What, Why, datetime_of_ms, iso_of_ms
 from taskflow_streams import Line, ScheduleRecord
 
 _WHY: Final[dict[str, str]] = {
@@ -26,7 +26,7 @@ _WHY: Final[dict[str, str]] = {
 }
 _OVER: Final[dict[str, str]] = {
     Over.END: "there is no further time at which it would fire",
-    Over.MAX_RUNS: "all its runs are done",
+    Over.MAX_RUNS: "it has had all its runs",
     Over.CANCELED: "it was cancelled",
 }
 
@@ -102,7 +102,9 @@ def explain(record: ScheduleRecord) -> str:
         return f"Paused since {iso_of_ms(progress.pause.since_ms)}{why}.{waiting}"
     if progress.next_ms is None:
         return f"It has no further time of its own.{waiting}"
-    return f"It fires next at {local(record.schedule, progress.next_ms)}.{waiting}"
+    later = progress.due_ms is not None and progress.due_ms != progress.next_ms
+    jitter = f", with its jitter at {local(record.schedule, progress.due_ms)}" if later else ""
+    return f"It fires next at {local(record.schedule, progress.next_ms)}{jitter}.{waiting}"
 
 
 def local(schedule: Schedule, ms: int | None) -> str | None:
@@ -142,6 +144,8 @@ def tell(note: Note, at_ms: int) -> str:
         case What.FIRED:
             return f"Started job {note.run}{_asked(note.origin)}{_late(note, at_ms)}."
         case What.BUFFERED:
+            if note.why == Overlap.CANCEL_PREVIOUS and note.run:
+                return f"Cancels job {note.run}, and follows it{_asked(note.origin)}."
             return f"Waits for job {note.run} to end{_asked(note.origin)}." if note.run else "Waits for a run to end."
         case What.SKIPPED:
             which = (

@@ -94,7 +94,8 @@ async def update_schedule(request: Request) -> Response:
 
 async def _make(api: Api, name: str, raw: Given, given: Given) -> ScheduleRecord:
     if not _may_be_name(name):
-        raise NotFound(f"There is no schedule {printable(name)}.")
+        hint = "" if canonical_id(name) else ", and none can have that name"
+        raise NotFound(f"There is no schedule {printable(name)}{hint}.")
     if given.get("job") is None or all(given.get(field) is None for field in TIMING):
         hint = "to make it, send at least a job, and cron or interval_s"
         raise NotFound(f"There is no schedule {printable(name)}; {hint}.")

@@ -482,8 +482,8 @@ async def test_a_fire_cancels_the_run_before_it(store: Store, clock: Clock) -> N
 
     assert await told(store, one) == [
         (What.FIRED, 0, None),
-        (What.BUFFERED, 1, None),
-        (What.BUFFERED, 2, None),
+        (What.BUFFERED, 1, "cancel_previous"),
+        (What.BUFFERED, 2, "cancel_previous"),
         (What.SKIPPED, 1, "superseded"),
         (What.FIRED, 2, None),
     ]

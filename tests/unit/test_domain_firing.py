@@ -149,9 +149,9 @@ def test_cancel_previous_keeps_the_last_of_several_in_a_row() -> None:
 
     assert running(world) == [3]
     assert world.tale == [
-        "fired 12:00", "buffered 12:01",
-        "buffered 12:02", "skipped 12:01 superseded",
-        "buffered 12:03", "skipped 12:02 superseded",
+        "fired 12:00", "buffered 12:01 cancel_previous",
+        "buffered 12:02 cancel_previous", "skipped 12:01 superseded",
+        "buffered 12:03 cancel_previous", "skipped 12:02 superseded",
         "fired 12:03",
     ]  # fmt: skip
 
@@ -240,9 +240,14 @@ def test_what_was_missed_too_long_ago_is_dropped_for_that() -> None:
         (Overlap.BUFFER_ALL, ["fired 12:02", "buffered 12:03", "buffered 12:04"], [2]),
         (
             Overlap.CANCEL_PREVIOUS,
-            ["fired 12:02", "buffered 12:03", "buffered 12:04", "skipped 12:03 superseded"],
+            [
+                "fired 12:02",
+                "buffered 12:03 cancel_previous",
+                "buffered 12:04 cancel_previous",
+                "skipped 12:03 superseded",
+            ],
             [2],
-        ),
+        ),  # fmt: skip
     ],
 )
 def test_what_is_made_up_for_obeys_the_policy(overlap: Overlap, told: list[str], active: list[int]) -> None:
