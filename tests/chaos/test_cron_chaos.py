@@ -66,7 +66,7 @@ class Crons:
             else:
                 await asyncio.sleep((-now_ms % EVERY_MS) / 1000 + self.dice.choice((0, 1)))
                 await something_happens(store)
-            if self.killed >= 6 * (self.frozen + 1):
+            if self.killed >= 3 * (self.frozen + 1):
                 await self.freeze()
                 continue
             for victim in self.dice.sample(self.alive, self.dice.choice((1, 2))):
