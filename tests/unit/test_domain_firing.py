@@ -247,7 +247,7 @@ def test_what_was_missed_too_long_ago_is_dropped_for_that() -> None:
                 "skipped 12:03 superseded",
             ],
             [2],
-        ),  # fmt: skip
+        ),
     ],
 )
 def test_what_is_made_up_for_obeys_the_policy(overlap: Overlap, told: list[str], active: list[int]) -> None:
@@ -701,3 +701,18 @@ def test_runs_of_a_backfill_are_not_taken_for_those_of_the_schedule() -> None:
     assert world.tale[7:] == [
         "updated", "skipped 12:00-12:09 (10) paused", "resumed", "fired 12:10", "fired 12:11", "ended max_runs",
     ]  # fmt: skip
+
+
+def test_a_backfill_that_is_overtaken_tells_of_its_runs_once() -> None:
+    """It comes upon them again, and knows them for its own."""
+    world = a_world()
+    world.do(world.backfilling(NOON - 2 * MINUTE, NOON - MINUTE))
+    settling = world.settling()
+    world.do(settling, 5)
+    assert len(world.runs) == 2
+
+    world.do(world.updating(jitter_ms=0))
+    world.do(settling)
+    world.settle()
+
+    assert world.tale == ["updated", "fired 11:58 backfill", "fired 11:59 backfill"]

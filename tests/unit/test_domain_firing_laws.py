@@ -294,4 +294,6 @@ class Machine(RuleBasedStateMachine):
 
 
 TestLaws = Machine.TestCase
-TestLaws.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+TestLaws.settings = settings(
+    max_examples=200 if settings().derandomize else 5 * settings().max_examples, stateful_step_count=50, deadline=None
+)
