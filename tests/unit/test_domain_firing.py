@@ -452,6 +452,22 @@ def test_a_backfill_leaves_out_what_has_run_unless_it_is_to_run_again() -> None:
     assert len(world.runs) == 4
 
 
+def test_a_backfill_of_one_after_the_other_waits_also_for_a_run_of_before() -> None:
+    """One that it comes upon and that has not ended is in the way of the next."""
+    world = a_world(end_ms=NOON + MINUTE)
+    world.forward(HALF + MINUTE)
+    early, late = world.runs
+
+    world.do(world.backfilling(NOON, NOON + MINUTE, Overlap.BUFFER_ALL))
+    world.end(late)
+    world.forward(2 * LOOK_AGAIN_MS)
+    assert world.tale[3:] == ["skipped 12:00 backfill ran_before"]
+    world.end(early)
+    world.forward(LOOK_AGAIN_MS)
+
+    assert world.tale[3:] == ["skipped 12:00 backfill ran_before", "skipped 12:01 backfill ran_before"]
+
+
 # The number of runs ---------------------------------------------------------------------------------------------------
 
 
