@@ -16,6 +16,7 @@ from taskflow_streams.errors import translated
         redis_errors.TimeoutError("slow"),
         redis_errors.BusyLoadingError("LOADING"),
         redis_errors.ReadOnlyError("READONLY"),
+        redis_errors.ResponseError("UNBLOCKED force unblock from blocking operation, instance state changed"),
         redis_errors.InvalidResponse('Protocol error, got "<" as reply type byte'),
         ConnectionResetError(),
         RuntimeError("unable to perform operation on <TCPTransport closed=True>; the handler is closed"),
