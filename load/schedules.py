@@ -1,7 +1,7 @@
 """`python -m load.schedules`: how late schedules fire, what they cost idle, and a million delayed jobs.
 
 All services run, `taskflow cron` among them, with an embedded Valkey and its append-only file; each part has a system
-of its own.  Issue 4: with 1,000 schedules the p95 of lateness is at most 50 ms; 10,000 cost nothing while idle; a
+of its own.  The goals: with 1,000 schedules the p95 of lateness is at most 50 ms; 10,000 cost nothing while idle; a
 million delayed jobs stay cheap.  The machine is noisy: look at what stands beside a figure, which is of the same run.
 """
 
