@@ -340,8 +340,24 @@ async def test_how_a_command_exited_comes_before_its_bad_output(
 
 
 def open_files(nursery: Nursery) -> list[int]:
-    """How many descriptors the worker and each of its processes has; one that is being made ready may have more."""
-    return [psutil.Process().num_fds(), *(each.num_fds() for each in family(nursery))]
+    """How many descriptors the worker and each of its processes has; nothing while one of them comes or goes."""
+    try:
+        return [psutil.Process().num_fds(), *(each.num_fds() for each in family(nursery))]
+    except psutil.NoSuchProcess:
+        return []
+
+
+async def settled_files(nursery: Nursery) -> list[int]:
+    """The same once nothing moves: a process that is being made ready has other ones, and more or fewer."""
+    seen: list[list[int]] = []
+
+    async def same_as_before() -> bool:
+        await asyncio.sleep(0.1)
+        seen.append(open_files(nursery))
+        return len(seen[-1]) == 3 + SPARES and seen[-3:] == [seen[-1]] * 3
+
+    await until(same_as_before, "no process that comes or goes")
+    return seen[-1]
 
 
 async def test_two_hundred_jobs_leave_nothing_behind(nursery: Nursery) -> None:
@@ -356,7 +372,7 @@ async def test_two_hundred_jobs_leave_nothing_behind(nursery: Nursery) -> None:
     ]
     await asyncio.gather(*(way() for way in ways))
     await until(lambda: spares_of(nursery), "quiet")
-    before = open_files(nursery)
+    before = await settled_files(nursery)
 
     for _ in range(10):
         await asyncio.gather(*(way() for way in ways * 4))

@@ -12,7 +12,7 @@ from typing import Any
 import schemathesis
 
 from taskflow_api.search import decode_cursor
-from taskflow_domain import ms_of_iso
+from taskflow_domain import ms_of_iso, partition_of
 
 CURSOR = "MjAyNi0wMS0wMlQwMzowNDowNS42NzhafDAxOWI3YzNmLTVkMmUtNzAwMC04MDAwLTNmMmE5YzFiNGQ1ZQ=="
 assert decode_cursor(CURSOR)
@@ -30,6 +30,8 @@ HELD = dict(zip(VERBS, os.environ.get("SCHEMATHESIS_JOBS", "").split(","), stric
 @schemathesis.hook
 def map_case(_context: Any, case: Any) -> Any:
     """Mend a request that ought to be accepted."""
+    if case.method == "DELETE" and (case.path_parameters or {}).get("ref") == SCHEDULE:
+        case.path_parameters["ref"] = UNWANTED  # also where it ought to be refused, for a fault that is none here
     if case.meta is not None and case.meta.generation.mode.is_positive:
         if case.query:
             _mend_times(case.query)
@@ -43,7 +45,7 @@ def map_case(_context: Any, case: Any) -> Any:
             if "job_id" in case.path_parameters:
                 held = HELD[case.operation.path.rpartition("/")[2]]
                 case.path_parameters |= {"worker_id": HOLDER, "job_id": held}
-        if case.path_parameters and "ref" in case.path_parameters:
+        if case.path_parameters and "ref" in case.path_parameters and not _is_linked(case):
             case.path_parameters["ref"] = UNWANTED if case.method == "DELETE" else SCHEDULE
         if isinstance(case.body, dict):
             case.body = _mend(_exact(case.body))
@@ -54,6 +56,11 @@ def map_case(_context: Any, case: Any) -> Any:
             if case.operation.path.endswith("/lease"):
                 case.body["wait_s"] = 0  # there is nothing to wait for
     return case
+
+
+def _is_linked(case: Any) -> bool:
+    """Whether a request follows from the answer to another, and names what that one has made."""
+    return case.meta.phase.name == "stateful" and partition_of(str(case.path_parameters["ref"])) is not None
 
 
 def _mend(body: dict[str, Any]) -> dict[str, Any]:
