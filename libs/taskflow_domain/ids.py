@@ -68,6 +68,13 @@ def derived_id(seed: str, ms: int, partition: int = 0) -> str:
     return _spell(tick, _partition_digits(partition), f"{digest & ((1 << _RANDOM_BITS) - 1):013x}")
 
 
+def index_id(seed: str, ms: int, index: int, sibling: str) -> str:
+    """The id that belongs to a seed, in the partition of another id; of the same `ms`, a higher index sorts later."""
+    digest = int.from_bytes(sha256(seed.encode()).digest()[:8])
+    head = _partition_digits(partition_of(sibling) or 0)
+    return _spell((ms << _COUNTER_BITS) + index, head, f"{digest & ((1 << _RANDOM_BITS) - 1):013x}")
+
+
 def ms_of_id(job_id: str) -> int:
     """The milliseconds that an id of version 7 begins with; of a derived one, those it was derived from."""
     return int(job_id[:8] + job_id[9:13], 16)

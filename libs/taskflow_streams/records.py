@@ -7,7 +7,7 @@ ended its result, both msgpack.  Payload and result value are JSON text, kept as
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -19,6 +19,19 @@ DEFAULT_RETRY = RetryPolicy()
 MOST_ATTEMPTS = 10  # of a RetryPolicy; Retries has more
 _LETTER = {strategy: strategy.value[0] for strategy in BackoffStrategy}
 _STRATEGY = {letter: strategy for strategy, letter in _LETTER.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where a job stands in a run: what a handler can know of that, and where to find its input."""
+
+    run_id: str
+    workflow: str
+    task: str
+    index: int | None = None  # of a fan-out, and how many there are
+    count: int | None = None
+    input: bytes = b"{}"  # the task's own, a JSON object; in a fan-out over items with `item`
+    upstream: tuple[tuple[str, str], ...] = ()  # a task that it needs -> where the output of that is found
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +60,11 @@ class NewJob:
     tells_schedule: bool = False  # its schedule waits for its end
     has_key: bool = False  # it was submitted under an idempotency key: its removal leaves a mark
     is_run: bool = False  # of one of its schedule's own times: its removal leaves a mark there
+    place: RunPlace | None = None  # it belongs to a run
 
     def spec(self) -> bytes:
         """The long part of it."""
-        return pack_spec(self.name, self.payload, self.task, self.type, self.dependencies)
+        return pack_spec(self.name, self.payload, self.task, self.type, self.dependencies, self.place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +76,33 @@ class Spec:
     task: str | None
     type: str
     dependencies: tuple[str, ...]
+    place: RunPlace | None = None
 
 
-def pack_spec(name: str, payload: bytes, task: str | None, type_: str, dependencies: tuple[str, ...]) -> bytes:
+def pack_spec(
+    name: str,
+    payload: bytes,
+    task: str | None,
+    type_: str,
+    dependencies: tuple[str, ...],
+    place: RunPlace | None = None,
+) -> bytes:
     """The spec as stored: a list, for its keys would be repeated a million times."""
-    packed: bytes = msgpack.packb((name, payload, task, type_, dependencies))
+    fields = (name, payload, task, type_, dependencies)
+    packed: bytes = msgpack.packb(fields if place is None else (*fields, astuple(place)))
     return packed
 
 
 def unpack_spec(packed: bytes) -> Spec:
     """The inverse of `pack_spec`."""
-    name, payload, task, type_, dependencies = msgpack.unpackb(packed)
-    return Spec(name, payload, task, type_, tuple(dependencies))
+    name, payload, task, type_, dependencies, *more = msgpack.unpackb(packed)
+    return Spec(name, payload, task, type_, tuple(dependencies), _place(*more[0]) if more else None)
+
+
+def _place(
+    run_id: str, workflow: str, task: str, index: int | None, count: int | None, own: bytes, upstream: list[list[str]]
+) -> RunPlace:
+    return RunPlace(run_id, workflow, task, index, count, own, tuple((name, source) for name, source in upstream))
 
 
 def pack_retry(policy: RetryPolicy) -> str:
