@@ -17,7 +17,7 @@ class Node:
     """One task of a run.  A task without instances of its own (no fan-out) has a single one, with index 0."""
 
     status: TaskStatus = TaskStatus.PENDING
-    waits: int = 0  # tasks that it needs and that have not ended
+    met: int = 0  # tasks that it needs and that have ended
     count: int | None = None  # instances, once that is known
     todo: Spans = ()  # of these, those that no job was made for yet
     active: int = 0  # jobs that have not ended
@@ -68,6 +68,6 @@ def spans_of(indexes: list[int]) -> Spans:
     return tuple(spans)
 
 
-def ended(node: Node, status: TaskStatus, now_ms: int, why: str | None = None) -> Node:
+def ends(node: Node, status: TaskStatus, now_ms: int, why: str | None = None) -> Node:
     """The same, at its end."""
     return replace(node, status=status, finished_ms=now_ms, todo=(), why=why or node.why)
